@@ -23,6 +23,9 @@ from pilothouse.core.plan.integration import (
     WorkSummary,
 )
 from pilothouse.core.run.commands import Command, Exit, Grew, Inventory
+from pilothouse.core.run.lifecycle import Lifecycle
+from pilothouse.core.run.rows import RunRow
+from pilothouse.core.run.segments import Append, Document, Segment
 
 
 class Clock(Protocol):
@@ -176,13 +179,13 @@ class Git(Protocol):
 
         ``already_merged`` are commits whose content an earlier squash brought in: they count as ancestors,
         so that leaves with a common ancestor do not conflict with themselves. ``pin`` is a ref that is set to
-        the resulting commit in the same transaction: when it exists already, the merge has happened and is not
-        repeated. A branch that is checked out anywhere is not moved."""
+        the resulting commit in the same transaction: when it exists already, the merge has happened and is
+        not repeated. A branch that is checked out anywhere is not moved."""
         ...
 
     async def fast_forward_checkout(self, path: str, branch: str, commit: str) -> bool:
-        """Move ``branch`` and its clean checkout at ``path`` to ``commit``, a descendant. False when the checkout is
-        dirty or the move is not a fast-forward, with nothing touched."""
+        """Move ``branch`` and its clean checkout at ``path`` to ``commit``, a descendant. False when the
+        checkout is dirty or the move is not a fast-forward, with nothing touched."""
         ...
 
     async def merge_commits(
@@ -221,7 +224,76 @@ class Git(Protocol):
         ...
 
 
-class Signals(Protocol):
-    """Wake-ups between those who append and those who tail."""
+class EventStore(Protocol):
+    """The log, its read models, and versioned documents. One owner epoch writes at a time."""
 
-    def notify(self, run_id: str) -> None: ...
+    async def take_ownership(self) -> int:
+        """A new owner epoch, greater than every earlier one. Durable."""
+        ...
+
+    async def claim(self, run_id: str, epoch: int) -> RunRow:
+        """Give a run to ``epoch``; appends of older epochs to it are refused from then on. Answers its row.
+
+        Raises ``NotFound``, ``Gone``, or ``StaleOwner`` when a newer epoch holds it."""
+        ...
+
+    async def append(self, append: Append) -> int:
+        """Append one batch and its read model in one transaction; answers its position.
+
+        All or nothing. Concurrent appends of different runs are committed in groups. Raises ``WrongSequence`` when
+        ``expected_seq`` is not the run's last one, ``StaleOwner`` when a newer epoch holds the run, ``Gone`` when it was deleted,
+        ``StoreFailed`` when the disk refuses."""
+        ...
+
+    async def row(self, run_id: str) -> RunRow:
+        """Raises ``NotFound``, or ``Gone`` for a deleted run."""
+        ...
+
+    async def rows(
+        self,
+        *,
+        kind: str | None = None,
+        lifecycles: frozenset[Lifecycle] | None = None,
+        owner: str | None = None,
+        session_id: str | None = None,
+        parent_run_id: str | None = None,
+        waiting: bool | None = None,
+        limit: int = 1000,
+        before: tuple[int, str] | None = None,
+    ) -> list[RunRow]:
+        """Newest first by (created_at, id); ``before`` is the key of the last one of the page before."""
+        ...
+
+    async def read(self, run_id: str, after_seq: int = 0, limit: int = 1000) -> list[Segment]:
+        """Segments of one run in order that hold events after ``after_seq`` (the first may begin earlier)."""
+        ...
+
+    async def read_all(self, after_position: int = 0, limit: int = 1000) -> list[Segment]:
+        """Segments of all runs in commit order, tombstones included."""
+        ...
+
+    async def last_position(self) -> int: ...
+
+    async def delete(self, run_id: str, epoch: int, at: int) -> int:
+        """Delete a whole run: its row, its segments; a tombstone takes a position. Idempotent: a deleted run answers its
+        tombstone's position. Raises ``NotFound``, ``StaleOwner``."""
+        ...
+
+    async def document(self, kind: str, id: str) -> Document:
+        """Raises ``NotFound``."""
+        ...
+
+    async def documents(self, kind: str) -> list[Document]:
+        """By id."""
+        ...
+
+    async def put_document(self, document: Document) -> Document:
+        """Compare-and-set: ``document.version`` is the version it replaces (0: there is none yet); answers it with its
+        new version. Raises ``WrongSequence`` when another version stands. Earlier versions are kept."""
+        ...
+
+    async def delete_document(self, kind: str, id: str) -> None:
+        """Idempotent."""
+        ...
+
+    async def close(self) -> None: ...
