@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = "pilothouse"
@@ -21,8 +21,8 @@ class Module:
     name: str
     is_package: bool
     lines: int
-    tree: ast.Module
-    imports: Mapping[str, int]
+    tree: ast.Module = field(repr=False)
+    imports: Mapping[str, int] = field(repr=False)
 
 
 def read_tree(source: Path) -> dict[str, Module]:

@@ -58,7 +58,8 @@ IMPURE_CALLS = frozenset({"open", "input", "print", "eval", "exec"})
 CLOCK_READERS = frozenset({"now", "utcnow", "today"})
 
 WARDEN = tuple(f"{ROOT}.adapters.work.{name}" for name in ("warden", "keeper", "protocol"))
-WARDEN_MAY_USE = (*WARDEN, f"{ROOT}.core.run.output")
+# What it may reach beyond its own room, which must stand alone too.
+WARDEN_MAY_REACH = frozenset({ROOT, f"{ROOT}.core.run.output", f"{ROOT}.errors"})
 
 
 def place(module: str) -> tuple[str, str]:
@@ -163,25 +164,29 @@ def impure_code(module: Module) -> Iterator[tuple[int, str]]:
 
 
 def warden_stands_alone(modules: Modules) -> list[str]:
-    """The warden outlives upgrades and must start on a bare interpreter: standard library, its own modules, and
-    the output rules. The ``__init__`` of every package on the way runs with it, so the same holds there."""
+    """The warden outlives upgrades and must start on a bare interpreter: whatever it reaches, directly or round about,
+    is the standard library, its own room, or on a short list. The ``__init__`` of every package on the way runs too.
+    """
     found = []
-    for name in sorted(with_packages(n for n in WARDEN_MAY_USE if n in modules)):
-        module = modules[name]
-        for target, line in module.imports.items():
-            top = target.split(".")[0]
-            if top in sys.stdlib_module_names or target in WARDEN_MAY_USE or target == ROOT:
-                continue
-            found.append(f"{name}:{line} imports {target}: the warden needs the standard library only")
+    seen: set[str] = set()
+    todo = [name for name in WARDEN if name in modules]
+    while todo:
+        name = todo.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        todo.extend(packages_of(name))
+        for target, line in modules[name].imports.items():
+            if place(target)[:2] == ("adapters", "work") or target in WARDEN_MAY_REACH:
+                todo.extend({target} & modules.keys())
+            elif target.split(".")[0] not in sys.stdlib_module_names:
+                found.append(f"{name}:{line} imports {target}: the warden needs the standard library only")
     return found
 
 
-def with_packages(names: Iterator[str]) -> set[str]:
-    found = set()
-    for name in names:
-        parts = name.split(".")
-        found |= {".".join(parts[:depth]) for depth in range(1, len(parts) + 1)}
-    return found
+def packages_of(module: str) -> list[str]:
+    parts = module.split(".")
+    return [".".join(parts[:depth]) for depth in range(1, len(parts))]
 
 
 RULES = (

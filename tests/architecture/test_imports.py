@@ -146,6 +146,16 @@ BREAKS: list[tuple[Rule, dict[str, str], str]] = [
         },
         "pilothouse.core.run.lifecycle",
     ),
+    (
+        rules.warden_stands_alone,
+        {
+            "adapters/work/keeper.py": "from pilothouse.adapters.work import spool",
+            "adapters/work/spool.py": "from pilothouse.core.run import output",
+            "core/run/output.py": "from pilothouse import errors",
+            "errors.py": "import pydantic",
+        },
+        "pilothouse.errors:1 imports pydantic",
+    ),
 ]
 
 

@@ -1,0 +1,169 @@
+"""Fills the generated blocks of the documentation from the code: ``python -m docs.generate [--check]``.
+
+A block stands between ``<!-- generated:NAME -->`` and ``<!-- /generated:NAME -->`` in any Markdown file below
+``docs/`` or in the README. ``--check`` changes nothing and fails when a block is out of date. This file knows how to
+draw; what is drawn lives in the code alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+import sys
+import typing
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"(<!-- generated:(?P<name>[a-z-]+) -->\n)(?P<body>.*?)(<!-- /generated:(?P=name) -->)", re.DOTALL)
+NOT_BUILT = "*Not built yet.*"
+
+
+class NotBuilt(Exception):
+    """Raised when the code a block is drawn from does not exist yet."""
+
+
+def find(path: str) -> Any:
+    """The object ``module:name``. Raises ``NotBuilt`` when that module does not exist."""
+    module, _, name = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name and module.startswith(error.name):
+            raise NotBuilt(module) from error
+        raise
+
+
+def table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+
+
+def first_line(doc: str | None) -> str:
+    """The first paragraph of a docstring, on one line."""
+    return " ".join((doc or "").strip().partition("\n\n")[0].split())
+
+
+def mermaid(path: str) -> str:
+    return f"```mermaid\n{find(path)().rstrip()}\n```"
+
+
+def lifecycle() -> str:
+    return mermaid("pilothouse.core.run.lifecycle:mermaid")
+
+
+def node_states() -> str:
+    return mermaid("pilothouse.core.plan.states:mermaid")
+
+
+def events() -> str:
+    """One table per room of the core that has events."""
+    core = importlib.import_module("pilothouse.core")
+    event = find("pilothouse.core.run.events:Event")
+    parts = []
+    for room in sorted(module.name for module in pkgutil.iter_modules(core.__path__)):
+        name = f"pilothouse.core.{room}.events"
+        try:
+            module = importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name != name:
+                raise
+            continue
+        kinds: list[Any] = [
+            kind
+            for kind in vars(module).values()
+            if isinstance(kind, type) and issubclass(kind, event) and kind is not event and kind.__module__ == name
+        ]
+        rows = (
+            (f"`{kind.type_name()}`", fields_of(kind), "yes" if kind.durable else "no", first_line(kind.__doc__))
+            for kind in kinds
+        )
+        parts.append(f"### {room}\n\n" + table(("type", "fields", "synced first", "meaning"), rows))
+    return "\n\n".join(parts)
+
+
+def fields_of(kind: type) -> str:
+    names: tuple[str, ...] = kind.__struct_encode_fields__  # type: ignore[attr-defined]  # msgspec structs have it
+    return ", ".join(f"`{name}`" for name in names) or "–"
+
+
+def settings() -> str:
+    model = find("pilothouse.settings:Settings")
+    prefix = model.model_config.get("env_prefix", "")
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        for name, field in model.model_fields.items():
+            variable = field.validation_alias if isinstance(field.validation_alias, str) else f"{prefix}{name}"
+            default = "" if field.is_required() else display(field.get_default(call_default_factory=False))
+            yield f"`{variable.upper()}`", default, " ".join((field.description or "").split())
+
+    return table(("environment", "default", "meaning"), rows())
+
+
+def display(value: object) -> str:
+    return "–" if value is None or value == "" else f"`{value}`"
+
+
+def verbs() -> str:
+    app = find("pilothouse.interfaces.cli.main:app")
+    command = importlib.import_module("typer.main").get_command(app)
+    return table(("verb", "does"), ((f"`{verb}`", does) for verb, does in walk_verbs(command, "pilothouse")))
+
+
+def walk_verbs(command: Any, path: str) -> Iterator[tuple[str, str]]:
+    """(verb, help) of every command below a click group."""
+    context = importlib.import_module("click").Context(command, info_name=path)
+    if not hasattr(command, "list_commands"):
+        yield path, command.get_short_help_str(limit=200)
+        return
+    for name in command.list_commands(context):
+        child = command.get_command(context, name)
+        if child is not None and not child.hidden:
+            yield from walk_verbs(child, f"{path} {name}")
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "lifecycle": lifecycle,
+    "node-states": node_states,
+    "events": events,
+    "settings": settings,
+    "verbs": verbs,
+}
+
+
+def draw(name: str) -> str:
+    try:
+        return BLOCKS[name]()
+    except NotBuilt:
+        return NOT_BUILT
+
+
+def fill(text: str) -> str:
+    """``text`` with every block drawn anew. Raises ``KeyError`` for a block nobody can draw."""
+    return BLOCK.sub(lambda found: f"{found[1]}{draw(found['name'])}\n{found[4]}", text)
+
+
+def pages() -> Iterator[Path]:
+    yield from sorted((ROOT / "docs").rglob("*.md"))
+    yield ROOT / "README.md"
+
+
+def main(arguments: typing.Sequence[str]) -> int:
+    stale = []
+    for page in pages():
+        text = page.read_text(encoding="utf-8")
+        drawn = fill(text)
+        if drawn != text:
+            stale.append(str(page.relative_to(ROOT)))
+            if "--check" not in arguments:
+                page.write_text(drawn, encoding="utf-8")
+    if stale and "--check" in arguments:
+        print(f"out of date: {', '.join(stale)} (./dev fix draws them anew)", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
