@@ -202,8 +202,9 @@ class Git(Protocol):
         ...
 
     async def rescue(self, repo: str, path: str, ref: str, message: str) -> Rescued | None:
-        """Save everything in a worktree, committed or not, under ``ref``; None when HEAD is clean and ``ref``
-        would add nothing (HEAD is reachable from another pin or branch). The worktree's own HEAD, index and files stay as they are."""
+        """Save everything in a worktree, committed or not, under ``ref``. None when it is clean and its HEAD
+        is reachable from another pin or branch, so that ``ref`` would add nothing. The worktree's own HEAD,
+        index and files stay as they are."""
         ...
 
     async def remove_worktree(self, repo: str, path: str) -> None:
@@ -241,8 +242,8 @@ class EventStore(Protocol):
         """Append one batch and its read model in one transaction; answers its position.
 
         All or nothing. Concurrent appends of different runs are committed in groups. Raises ``WrongSequence`` when
-        ``expected_seq`` is not the run's last one, ``StaleOwner`` when a newer epoch holds the run, ``Gone`` when it was deleted,
-        ``StoreFailed`` when the disk refuses."""
+        ``expected_seq`` is not the run's last one, ``StaleOwner`` when a newer epoch holds the run,
+        ``Gone`` when it was deleted, ``StoreFailed`` when the disk refuses."""
         ...
 
     async def row(self, run_id: str) -> RunRow:
@@ -275,8 +276,8 @@ class EventStore(Protocol):
     async def last_position(self) -> int: ...
 
     async def delete(self, run_id: str, epoch: int, at: int) -> int:
-        """Delete a whole run: its row, its segments; a tombstone takes a position. Idempotent: a deleted run answers its
-        tombstone's position. Raises ``NotFound``, ``StaleOwner``."""
+        """Delete a whole run: its row, its segments; a tombstone takes a position. Idempotent: a deleted run
+        answers its tombstone's position. Raises ``NotFound``, ``StaleOwner``."""
         ...
 
     async def document(self, kind: str, id: str) -> Document:

@@ -1,0 +1,198 @@
+"""All runs of one owner: one actor each, brought up from the log, driven, and found again by id.
+
+Owns who drives what. It is a context: entering takes the ownership of the log and recovers what the last owner left;
+leaving lets go of everything, and what runs outside this process goes on for the next owner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pilothouse.core.run.commands import Inventory
+from pilothouse.core.run.contract import Kind
+from pilothouse.core.run.events import Recorded
+from pilothouse.core.run.inputs import Input, Recover
+from pilothouse.core.run.lifecycle import TERMINAL, Lifecycle
+from pilothouse.core.run.registry import Registry
+from pilothouse.core.run.rows import RunRow
+from pilothouse.engine.actor import Actor, Context
+from pilothouse.engine.capacity import Capacity
+from pilothouse.engine.effects import Performer
+from pilothouse.engine.hub import Hub
+from pilothouse.engine.ports import Clock, EventStore
+from pilothouse.errors import PilothouseError, Refused
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+_PAGE = 500
+_OPEN = frozenset(Lifecycle) - TERMINAL
+_MAY_OWE_HOUSEKEEPING = frozenset({Lifecycle.STOPPED, Lifecycle.CANCELED})
+
+
+@dataclass(frozen=True, slots=True)
+class Driven:
+    """A kind of run with the one who performs its effects."""
+
+    kind: Kind[Any]
+    perform: Performer
+
+
+class Supervisor:
+    """Drives the runs of one owner. Use ``supervising`` to make one."""
+
+    def __init__(
+        self,
+        context: Context,
+        kinds: Mapping[str, Driven],
+        inventory: Callable[[], Awaitable[Inventory]],
+        group: asyncio.TaskGroup,
+    ) -> None:
+        self._context = context
+        self._kinds = kinds
+        self._group = group
+        self._actors: dict[str, Actor[Any]] = {}
+        self._loading: dict[str, asyncio.Lock] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._inventory = inventory
+
+    @property
+    def epoch(self) -> int:
+        return self._context.epoch
+
+    @property
+    def live(self) -> Mapping[str, Actor[Any]]:
+        """The runs being driven, by id."""
+        return self._actors
+
+    async def create(self, kind: str, run_id: str, given: Input) -> None:
+        """Create a run: ``given`` is the input from which its kind decides RUN_CREATED. Returns once it is in the log."""
+        driven = self._kinds[kind]
+        actor = self._drive(
+            Actor(self._context, driven.kind, driven.perform, driven.kind.initial(run_id), None, self._retired)
+        )
+        await actor.ask(given)
+
+    async def tell(self, run_id: str, given: Input) -> None:
+        """Give a run an input and wait until what follows is in the log.
+
+        Raises ``NotFound``, ``Gone``, ``Refused``, ``BadInput``, ``StoreFailed``."""
+        actor = self._actors.get(run_id) or await self._load(run_id)
+        await actor.ask(given)
+
+    async def read(self, run_id: str, view: Callable[[Any, RunRow], R]) -> R:
+        """A view of a run's committed state; a run that is not driven is folded from the log for it.
+
+        Raises ``NotFound``, ``Gone``."""
+        actor = self._actors.get(run_id)
+        if actor is not None:
+            return await actor.read(view)
+        row = await self._context.store.row(run_id)
+        return view(await self._fold(row), row)
+
+    async def _load(self, run_id: str) -> Actor[Any]:
+        """Bring a run up from the log and drive it."""
+        async with self._loading.setdefault(run_id, asyncio.Lock()):
+            actor = self._actors.get(run_id)
+            if actor is None:
+                inventory = await self._inventory()
+                actor = await self._bring_up(run_id, inventory)
+        self._loading.pop(run_id, None)
+        return actor
+
+    async def _bring_up(self, run_id: str, inventory: Inventory) -> Actor[Any]:
+        row = await self._context.store.claim(run_id, self._context.epoch)
+        driven = self._kinds[row.kind]
+        state = await self._fold(row)
+        actor = Actor(self._context, driven.kind, driven.perform, state, row, self._retired)
+        known = frozenset(inventory.running) | frozenset(inventory.ended)
+        actor.post(Recover(epoch=self._context.epoch, instance=inventory.instance, known=known))
+        return self._drive(actor)
+
+    async def _fold(self, row: RunRow) -> Any:
+        kind = self._kinds[row.kind].kind
+        state = kind.initial(row.id)
+        after = 0
+        while segments := await self._context.store.read(row.id, after, _PAGE):
+            for segment in segments:
+                for index, event in enumerate(self._context.registry.decode(segment.body)):
+                    seq = segment.first_seq + index
+                    if after < seq <= row.seq:
+                        state = kind.evolve(state, Recorded(row.id, seq, segment.at, event))
+            after = segments[-1].last_seq
+        return state
+
+    def _drive(self, actor: Actor[Any]) -> Actor[Any]:
+        if actor.run_id in self._actors:
+            raise Refused(f"run {actor.run_id} exists")
+        self._actors[actor.run_id] = actor
+        self._tasks[actor.run_id] = self._group.create_task(actor.run(), name=f"run {actor.run_id}")
+        return actor
+
+    def _retired(self, run_id: str) -> None:
+        self._actors.pop(run_id, None)
+        self._tasks.pop(run_id, None)
+
+    async def recover(self) -> list[str]:
+        """Take over every run the last owner left unfinished; answers their ids. One that cannot be read is left alone, and
+        said so in the server's own log; it does not keep the others from going on."""
+        rows = await self._context.store.rows(lifecycles=_OPEN, limit=1_000_000)
+        ended = await self._context.store.rows(lifecycles=_MAY_OWE_HOUSEKEEPING, limit=1_000_000)
+        rows += [row for row in ended if row.detail.get("rescues", 0) > 0]
+        recovered: list[str] = []
+        if rows:
+            inventory = await self._inventory()
+            for row in sorted(rows, key=lambda row: (row.created_at, row.id)):
+                try:
+                    await self._bring_up(row.id, inventory)
+                    recovered.append(row.id)
+                except PilothouseError as error:
+                    log.error("run.unrecoverable", exc_info=error, extra={"run_id": row.id})
+        return recovered
+
+    async def delete(self, run_id: str, at: int) -> None:
+        """Delete an ended run with all its events. Raises ``Refused`` while it is live, ``NotFound``."""
+        if run_id in self._actors:
+            raise Refused("it is still running; stop or cancel it first")
+        row = await self._context.store.claim(run_id, self._context.epoch)
+        if row.lifecycle not in TERMINAL:
+            raise Refused(f"it is {row.lifecycle.lower()}; stop or cancel it first")
+        position = await self._context.store.delete(run_id, self._context.epoch, at)
+        self._context.hub.publish(position, run_id, (), deleted=True)
+
+    async def close(self) -> None:
+        """Let go of every run."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+
+@asynccontextmanager
+async def supervising(
+    *,
+    store: EventStore,
+    registry: Registry,
+    clock: Clock,
+    kinds: Mapping[str, Driven],
+    inventory: Callable[[], Awaitable[Inventory]],
+    slots: int,
+    hub: Hub | None = None,
+) -> AsyncIterator[Supervisor]:
+    """Take the ownership of the log, recover what was left, and drive runs until left. ``slots``: the global cap."""
+    epoch = await store.take_ownership()
+    context = Context(store, registry, clock, hub or Hub(store, registry), Capacity(slots), epoch)
+    async with asyncio.TaskGroup() as group:
+        supervisor = Supervisor(context, kinds, inventory, group)
+        try:
+            await supervisor.recover()
+            yield supervisor
+        finally:
+            await supervisor.close()
