@@ -72,12 +72,17 @@ class Supervisor:
         return self._actors
 
     async def create(self, kind: str, run_id: str, given: Input) -> None:
-        """Create a run: ``given`` is the input from which its kind decides RUN_CREATED. Returns once it is in the log."""
+        """Create a run: ``given`` is the input from which its kind decides RUN_CREATED. Returns once that is in the
+        log. Raises what ``decide`` and the log raise; then there is no such run."""
         driven = self._kinds[kind]
-        actor = self._drive(
-            Actor(self._context, driven.kind, driven.perform, driven.kind.initial(run_id), None, self._retired)
-        )
-        await actor.ask(given)
+        state = driven.kind.initial(run_id)
+        actor = self._drive(Actor(self._context, driven.kind, driven.perform, state, None, self._retired))
+        try:
+            await actor.ask(given)
+        except PilothouseError:
+            if (task := self._tasks.get(run_id)) is not None:
+                task.cancel()
+            raise
 
     async def tell(self, run_id: str, given: Input) -> None:
         """Give a run an input and wait until what follows is in the log.
@@ -140,8 +145,8 @@ class Supervisor:
         self._tasks.pop(run_id, None)
 
     async def recover(self) -> list[str]:
-        """Take over every run the last owner left unfinished; answers their ids. One that cannot be read is left alone, and
-        said so in the server's own log; it does not keep the others from going on."""
+        """Take over every run the last owner left unfinished; answers their ids. One that cannot be read is left
+        alone, and said so in the server's own log; it does not keep the others from going on."""
         rows = await self._context.store.rows(lifecycles=_OPEN, limit=1_000_000)
         ended = await self._context.store.rows(lifecycles=_MAY_OWE_HOUSEKEEPING, limit=1_000_000)
         rows += [row for row in ended if row.detail.get("rescues", 0) > 0]
