@@ -48,7 +48,7 @@ PURE = frozenset({
     "datetime", "difflib", "enum", "fnmatch", "functools", "graphlib", "hashlib", "heapq", "html",
     "ipaddress", "itertools", "json", "keyword", "math", "operator", "posixpath", "re", "shlex",
     "string", "struct", "textwrap", "types", "typing", "unicodedata",
-    "msgspec", "pydantic", "yaml",
+    "msgspec", "pydantic", "pydantic_core", "yaml",
 })
 # fmt: on
 PURE_PARTS = frozenset(
