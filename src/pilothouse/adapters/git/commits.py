@@ -1,0 +1,107 @@
+"""The commit phase: everything a node left in its worktree becomes one commit, judged against its baseline.
+
+Owns what counts as work done, and what in a worktree is ours and never committed. Does not look for conflict
+markers, and does not write messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+from pilothouse.adapters.git import evidence, layout, refs
+from pilothouse.adapters.git.objects import Identity
+from pilothouse.adapters.git.run import SLOW_SECONDS, Runner
+from pilothouse.adapters.git.worktrees import worktree_head
+from pilothouse.core.plan.integration import Committed, NoEvidence
+from pilothouse.errors import GitFailed
+
+_log = logging.getLogger(__name__)
+
+EVIDENCE = ".orchestrator/evidence"
+OURS = (EVIDENCE, ".pilothouse")
+"""Folders that are never committed, whatever the user's ignore rules say."""
+_LOCK_SECONDS = 3.0
+_PAUSE_SECONDS = 0.02
+
+
+async def commit_all(
+    git: Runner,
+    identity: Identity,
+    path: str,
+    *,
+    baseline: str,
+    message: str,
+    expects_no_changes: bool,
+    evidence_id: str,
+) -> Committed | NoEvidence:
+    admin = layout.admin_dir(path)
+    if admin is None:
+        raise GitFailed(["commit"], 1, f"{path} is no longer a worktree of its repository: its .git file is gone")
+    await _await_index_lock(admin)
+    if layout.detached_head(admin) is None:
+        # Somebody checked a branch out here. Branches move by compare-and-swap only, so leave it where it is.
+        head = await worktree_head(git, path)
+        await git.run("update-ref", "--no-deref", "HEAD", head, cwd=path, ceiling=True)
+    await _stage(git, path)
+    if await _commit(git, identity, path, str(admin.parent.parent), message):
+        return Committed(commit=await worktree_head(git, path))
+    head = await worktree_head(git, path)
+    # Going back to an ancestor is no work: taking it for some would drop what the dependencies brought.
+    if head != baseline and not await refs.is_ancestor(git, path, head, baseline):
+        return Committed(commit=head)
+    said = await asyncio.to_thread(read_evidence, path, evidence_id)
+    if said is None and not expects_no_changes:
+        return NoEvidence()
+    return Committed(commit=baseline, changed=False, evidence=said or "")
+
+
+def read_evidence(path: str, evidence_id: str) -> str | None:
+    """The summary of the evidence file, None when there is no valid one. A link is not followed."""
+    file = Path(path, EVIDENCE, f"{evidence_id}.json")
+    try:
+        if file.resolve() != Path(path).resolve() / EVIDENCE / f"{evidence_id}.json":
+            return None
+        if not file.is_file() or file.stat().st_size > evidence.MAX_BYTES:
+            return None
+        return evidence.summary(file.read_bytes(), evidence_id)
+    except OSError:
+        return None
+
+
+async def _stage(git: Runner, path: str) -> None:
+    staged = await git.run("add", "--all", cwd=path, ceiling=True, timeout=SLOW_SECONDS)
+    for line in staged.stderr.splitlines():
+        if "adding embedded git repository" in line:
+            _log.warning("git.embedded_repository path=%s %s: only its commit is recorded", path, line)
+    if any(Path(path, folder).exists() for folder in OURS):
+        # Not an exclude pathspec for ``add``: that fails when the folder is ignored already.
+        await git.run("reset", "--quiet", "--", *OURS, cwd=path, ceiling=True)
+
+
+async def _commit(git: Runner, identity: Identity, path: str, repo: str, message: str) -> bool:
+    """False when there was nothing to commit. Committing blindly saves the ``git status`` before it."""
+    made = await git.run(
+        "commit", "--quiet", "--no-verify", "--no-status", "--allow-empty-message", "--cleanup=whitespace", "-F", "-",
+        cwd=path, stdin=message or "\n", env=await identity.env(repo), ceiling=True, ok=(0, 1), timeout=SLOW_SECONDS,
+    )  # fmt: skip
+    if made.status == 0:
+        return True
+    staged = await git.run("diff", "--cached", "--quiet", cwd=path, writes=False, ceiling=True, ok=(0, 1))
+    if staged.status == 1:
+        raise GitFailed(["commit"], made.status, made.stderr)
+    return False
+
+
+async def _await_index_lock(admin: Path) -> None:
+    """A git of a dead owner, or of the node's killed tree, may still be writing: let it, within a bound."""
+    lock = admin / "index.lock"
+    waited = 0.0
+    while lock.exists():
+        if waited >= _LOCK_SECONDS:
+            _log.warning("git.stale_index_lock path=%s", lock)
+            lock.unlink(missing_ok=True)
+            return
+        await asyncio.sleep(_PAUSE_SECONDS)
+        waited += _PAUSE_SECONDS

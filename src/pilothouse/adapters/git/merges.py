@@ -1,0 +1,113 @@
+"""Moving a target branch: one merge at a time per branch here, compare-and-swap against everybody else.
+
+Owns the queue per branch, the retry when a branch has moved, and the refusal to move what is checked out.
+How a merge is computed is in ``objects``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from weakref import WeakValueDictionary
+
+from pilothouse.adapters.git import objects, refs
+from pilothouse.adapters.git.layout import busy_branches
+from pilothouse.adapters.git.objects import Identity, Tip
+from pilothouse.adapters.git.run import Runner
+from pilothouse.core.plan.integration import CheckedOut, Conflict, Merged, Strategy
+from pilothouse.errors import BadInput, GitFailed
+
+_TRIES = 20
+_FIRST_PAUSE_SECONDS = 0.01
+_LONGEST_PAUSE_SECONDS = 0.5
+
+
+class MergeQueue:
+    """Merges into branches. One per process: the locks serialise, compare-and-swap only has to catch the rest."""
+
+    def __init__(self, git: Runner, identity: Identity) -> None:
+        self._git = git
+        self._identity = identity
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+
+    async def merge_into(
+        self,
+        repo: str,
+        common_dir: str,
+        branch: str,
+        source: str,
+        *,
+        message: str,
+        strategy: Strategy,
+        already_merged: Sequence[str],
+        pin: str,
+    ) -> Merged | Conflict | CheckedOut:
+        refs.check_ref(pin)
+        lock = self._locks.setdefault((common_dir, branch), asyncio.Lock())
+        async with lock:
+            pause = _FIRST_PAUSE_SECONDS
+            failure: GitFailed | None = None
+            for _ in range(_TRIES):
+                seen = await refs.look(self._git, repo, branch, pin)
+                if seen.pinned is not None:
+                    return Merged(commit=seen.pinned)
+                if seen.head is None:
+                    raise BadInput(f"there is no branch {branch!r} to merge into", fix="create it first")
+                busy = seen.checked_out or busy_branches(common_dir).get(branch)
+                if busy:
+                    return CheckedOut(path=busy)
+                merged = await objects.merge_onto(
+                    self._git, self._identity, repo, Tip(seen.head, seen.tree), source,
+                    message=message, strategy=strategy, already_merged=already_merged,
+                )  # fmt: skip
+                if isinstance(merged, Conflict):
+                    return merged
+                failure = await self._swap(repo, branch, seen.head, merged, pin, message)
+                if failure is None:
+                    return merged
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            assert failure is not None
+            raise failure
+
+    async def _swap(
+        self, repo: str, branch: str, head: str, merged: Merged, pin: str, message: str
+    ) -> GitFailed | None:
+        """Move branch and pin together or neither; answers the failure when trying again may help."""
+        name = f"refs/heads/{branch}"
+        move = f"update {name} {merged.commit} {head}" if merged.moved else f"verify {name} {head}"
+        title = message.partition("\n")[0]
+        try:
+            await self._git.run(
+                "update-ref", "-m", f"pilothouse: {title}", "--stdin",
+                cwd=repo, stdin=f"{move}\ncreate {pin} {merged.commit}\n",
+            )  # fmt: skip
+        except GitFailed as failed:
+            # Moved, pinned or locked meanwhile; a name that can never exist beside another is none of these.
+            if "cannot lock ref" in failed.stderr and "cannot create" not in failed.stderr:
+                return failed
+            raise
+        return None
+
+
+async def fast_forward_checkout(git: Runner, path: str, branch: str, commit: str) -> bool:
+    """Only tracked changes make a checkout dirty; git itself refuses to overwrite an untracked file."""
+    head = await git.run("symbolic-ref", "--quiet", "HEAD", cwd=path, writes=False, ok=(0, 1))
+    if head.text != f"refs/heads/{branch}":
+        return False
+    status = await git.run(
+        "status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=none", cwd=path, writes=False
+    )
+    present = await refs.branch_head(git, path, branch)
+    if status.stdout or present is None or not await refs.is_ancestor(git, path, present, commit):
+        return False
+    if present == commit:
+        return True
+    moved = await git.run(
+        "merge", "--ff-only", "--no-autostash", "--no-verify-signatures", "--quiet", commit,
+        cwd=path, ok=(0, 1, 128),
+    )  # fmt: skip
+    if moved.status != 0 and "would be overwritten" not in moved.stderr and "have not concluded" not in moved.stderr:
+        raise GitFailed(["merge", "--ff-only", os.fspath(commit)], moved.status, moved.stderr)
+    return moved.status == 0

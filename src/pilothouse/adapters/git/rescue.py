@@ -1,0 +1,118 @@
+"""Saving what is in a worktree under a ref, without touching the worktree.
+
+Works with an index of its own, so it needs neither the worktree's index lock nor a finished merge; it names
+the repository explicitly, so it works when ``.git`` was deleted or replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from pilothouse.adapters.git import layout, refs
+from pilothouse.adapters.git.objects import Identity, Tip, commit_tree
+from pilothouse.adapters.git.run import SLOW_SECONDS, Runner
+from pilothouse.core.plan.integration import Rescued
+from pilothouse.errors import GitFailed
+
+
+async def rescue(
+    git: Runner, identity: Identity, repo: str, common_dir: str, path: str, ref: str, message: str
+) -> Rescued | None:
+    refs.check_ref(ref)
+    if not Path(path).is_dir():
+        return None
+    admin = await asyncio.to_thread(_admin, common_dir, path)
+    if admin is None:
+        raise GitFailed(["rescue", path], 1, "not a worktree of this repository, so nothing could be saved")
+    env = {"GIT_DIR": str(admin), "GIT_WORK_TREE": path}
+    status = await git.run(
+        "status", "--porcelain", "-z", "--untracked-files=normal", cwd=path, env=env, writes=False, timeout=SLOW_SECONDS
+    )
+    known = await _tips(git, path, env, "HEAD", ref)
+    head, saved = known["HEAD"], known[ref]
+    if not status.stdout:
+        if head is None or await _is_kept(git, repo, head.commit):
+            return None
+        return await _keep(git, identity, repo, ref, head.tree, head, saved, message)
+    tree = await _snapshot(git, path, env, admin)
+    if (
+        saved is not None
+        and saved.tree == tree
+        and (head is None or await refs.is_ancestor(git, repo, head.commit, saved.commit))
+    ):
+        return Rescued(ref=ref, commit=saved.commit)
+    return await _keep(git, identity, repo, ref, tree, head, saved, message)
+
+
+async def _keep(
+    git: Runner, identity: Identity, repo: str, ref: str, tree: str, head: Tip | None, saved: Tip | None, message: str
+) -> Rescued:
+    """Point ``ref`` at this state; an earlier rescue under the same ref stays as a parent."""
+    if (
+        head is not None
+        and tree == head.tree
+        and (saved is None or await refs.is_ancestor(git, repo, saved.commit, head.commit))
+    ):
+        commit = head.commit
+    else:
+        parents = [tip.commit for tip in (head, saved) if tip is not None]
+        commit = await commit_tree(git, identity, repo, tree, parents, message)
+    old = saved.commit if saved is not None else "0" * len(commit)
+    await git.run("update-ref", "-m", "pilothouse: rescue", ref, commit, old, cwd=repo)
+    return Rescued(ref=ref, commit=commit)
+
+
+async def _is_kept(git: Runner, repo: str, commit: str) -> bool:
+    found = await git.run(
+        "for-each-ref", "--contains", commit, "--count=1", "--format=%(refname)",
+        "refs/heads/", "refs/tags/", "refs/remotes/", refs.OURS,
+        cwd=repo, writes=False,
+    )  # fmt: skip
+    return bool(found.stdout)
+
+
+async def _tips(git: Runner, path: str, env: dict[str, str], *names: str) -> dict[str, Tip | None]:
+    """Commit and tree of each name, all asked at once; None where there is none."""
+    questions = "".join(f"{name}^{{commit}}\n{name}^{{tree}}\n" for name in names)
+    answer = await git.run(
+        "cat-file", "--batch-check=%(objectname) %(objecttype)", cwd=path, env=env, stdin=questions, writes=False
+    )
+    lines = [line.partition(" ") for line in answer.text.splitlines()]
+    pairs = zip(lines[::2], lines[1::2], strict=True)
+    return {
+        name: Tip(commit, tree) if (kind, tree_kind) == ("commit", "tree") else None
+        for name, ((commit, _, kind), (tree, _, tree_kind)) in zip(names, pairs, strict=True)
+    }
+
+
+def _admin(common_dir: str, path: str) -> Path | None:
+    """The admin directory by the repository's own records, so that whatever lies at ``.git`` does not matter."""
+    place = os.path.realpath(path)
+    pointed = layout.admin_dir(path)
+    if pointed is not None and layout.is_registered(path) and os.path.realpath(pointed.parent.parent) == common_dir:
+        return pointed
+    return next((admin for tree, admin in layout.registered(common_dir) if os.path.realpath(tree) == place), None)
+
+
+def _copy_if_there(source: Path, target: Path) -> None:
+    try:
+        # With its time stamp: git takes a file that is newer than the index for possibly changed.
+        shutil.copy2(source, target)
+    except FileNotFoundError:
+        pass
+
+
+async def _snapshot(git: Runner, path: str, place: dict[str, str], admin: Path) -> str:
+    """The tree of everything in the worktree that is not ignored."""
+    with tempfile.TemporaryDirectory(prefix="pilothouse-rescue-") as folder:
+        index = Path(folder, "index")
+        # The stat information in the present index saves reading every file; without one they are all read.
+        await asyncio.to_thread(_copy_if_there, admin / "index", index)
+        env = {**place, "GIT_INDEX_FILE": str(index)}
+        # What cannot be read (an embedded repository without a commit, a file without permission) is left out.
+        await git.run("add", "--all", "--ignore-errors", cwd=path, env=env, ok=(0, 1), timeout=SLOW_SECONDS)
+        return (await git.run("write-tree", cwd=path, env=env)).text

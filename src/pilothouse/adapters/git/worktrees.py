@@ -1,0 +1,124 @@
+"""Detached worktrees: add, look, remove.
+
+Adding and removing take no lock. Twelve at a time succeed, and the two races git has (a registration read
+while another is half written; the common folder removed while it is empty) can come from the user's own git
+as well, where no lock of ours would help: both are told by their message and tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+from pilothouse.adapters.git import layout, refs
+from pilothouse.adapters.git.removal import remove_empty_parents, remove_tree
+from pilothouse.adapters.git.run import SLOW_SECONDS, Result, Runner
+from pilothouse.errors import GitFailed
+
+_TRIES = 8
+_PAUSE_SECONDS = 0.02
+_SETTLE_SECONDS = 1.0
+"""How long a git that outlived its owner may take to finish an ``add`` before it counts as killed."""
+_RACES = ("failed to read", "could not create leading directories", "could not create directory", "Unable to create")
+_LEVELS = 2
+"""Folders above a worktree that are ours: ``<plan>/<node>/<attempt>``."""
+
+
+async def add_worktree(git: Runner, repo: str, common_dir: str, path: str, commit: str) -> None:
+    place = Path(path)
+    if not place.is_absolute():
+        raise ValueError(f"a worktree path is absolute, not {path!r}")
+    if await asyncio.to_thread(_occupied, place):
+        if await _usable(git, common_dir, place, commit):
+            return
+        await remove_worktree(git, repo, common_dir, path)
+    # --force replaces a registration whose directory is gone; nothing else, as HEAD is detached.
+    await _registration(git, "add", "--quiet", "--force", "--detach", "--", path, commit, repo=repo)
+    if (place / ".gitmodules").exists():
+        await git.run(
+            "submodule", "update", "--init", "--recursive", "--quiet", cwd=path, ceiling=True, timeout=SLOW_SECONDS
+        )
+
+
+async def worktree_head(git: Runner, path: str) -> str:
+    """Read from the file where HEAD is detached, which it is unless somebody checked a branch out."""
+    admin = layout.admin_dir(path)
+    head = None if admin is None else layout.detached_head(admin)
+    if head is not None:
+        return head
+    return (await git.run("rev-parse", "--verify", "HEAD^{commit}", cwd=path, writes=False, ceiling=True)).text
+
+
+async def remove_worktree(git: Runner, repo: str, common_dir: str, path: str) -> None:
+    place = Path(path)
+    if await asyncio.to_thread(os.path.realpath, common_dir) in _inside(place):
+        raise GitFailed(["worktree", "remove", path], 1, "the repository itself lies inside; nothing was removed")
+    # git would follow a link to whatever worktree it points at.
+    if place.is_symlink():
+        place.unlink()
+    # Twice: also when it is locked, as a half-made one is.
+    removed = await _registration(git, "remove", "--force", "--force", "--", path, repo=repo, ok=(0, 128, 255))
+    if os.path.lexists(place):
+        await asyncio.to_thread(remove_tree, place)
+        if removed.status != 0:
+            await _registration(git, "remove", "--force", "--force", "--", path, repo=repo, ok=(0, 128, 255))
+    await asyncio.to_thread(remove_empty_parents, place, _LEVELS)
+
+
+async def _registration(git: Runner, *args: str, repo: str, ok: tuple[int, ...] = (0,)) -> Result:
+    for attempt in range(_TRIES):
+        try:
+            return await git.run("worktree", *args, cwd=repo, ok=ok, timeout=SLOW_SECONDS)
+        except GitFailed as failed:
+            if attempt == _TRIES - 1 or not any(race in failed.stderr for race in _RACES):
+                raise
+        await asyncio.sleep(_PAUSE_SECONDS * (attempt + 1))
+    raise AssertionError("unreachable")
+
+
+async def _usable(git: Runner, common_dir: str, place: Path, commit: str) -> bool:
+    """True for a finished worktree of this repository that holds ``commit``, False for a leftover to replace.
+
+    Anything else is somebody's: refused."""
+    admin = layout.admin_dir(place)
+    if admin is None:
+        if os.path.lexists(place / ".git"):
+            raise GitFailed(["worktree", "add", str(place)], 1, "a repository of its own lies there")
+        return False
+    if not layout.is_registered(place):
+        return False
+    if os.path.realpath(admin.parent.parent) != os.path.realpath(common_dir):
+        raise GitFailed(["worktree", "add", str(place)], 1, "a worktree of another repository lies there")
+    waited = 0.0
+    while layout.half_made(admin):
+        if waited >= _SETTLE_SECONDS:
+            return False
+        await asyncio.sleep(_PAUSE_SECONDS)
+        waited += _PAUSE_SECONDS
+    head = await worktree_head(git, str(place))
+    if await refs.is_ancestor(git, str(place), commit, head):
+        return True
+    raise GitFailed(["worktree", "add", str(place)], 1, f"another worktree lies there, with HEAD at {head}")
+
+
+def _occupied(place: Path) -> bool:
+    """Whether something lies there; an empty directory is nothing to git either."""
+    try:
+        return place.is_symlink() or not place.is_dir() or any(place.iterdir())
+    except FileNotFoundError:
+        return False
+
+
+def _inside(place: Path) -> _Below:
+    return _Below(os.path.realpath(place) if not place.is_symlink() else "\0")
+
+
+class _Below:
+    """The set of paths at or below one."""
+
+    def __init__(self, top: str) -> None:
+        self._top = top
+
+    def __contains__(self, path: str) -> bool:
+        return path == self._top or path.startswith(self._top.rstrip(os.sep) + os.sep)
