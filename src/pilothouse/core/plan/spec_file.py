@@ -142,7 +142,8 @@ class Fields(BaseModel):
         known = {to_camel(name) for name in cls.model_fields} | cls.unbuilt
         spelling = {to_snake(name): name for name in known}
         found: dict[str, object] = {}
-        for key, value in data.items():
+        given: dict[str, object] = data
+        for key, value in given.items():
             name = spelling.get(key, key)
             asks_nothing = value is None or (name in cls.unbuilt and value in (False, [], {}, ""))
             if name in known and asks_nothing:
