@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pilothouse.adapters.git import evidence, layout, refs
 from pilothouse.adapters.git.objects import Identity
+from pilothouse.adapters.git.owned import EVIDENCE, OURS
 from pilothouse.adapters.git.run import SLOW_SECONDS, Runner
 from pilothouse.adapters.git.worktrees import worktree_head
 from pilothouse.core.plan.integration import Committed, NoEvidence
@@ -19,9 +20,6 @@ from pilothouse.errors import GitFailed
 
 _log = logging.getLogger(__name__)
 
-EVIDENCE = ".orchestrator/evidence"
-OURS = (EVIDENCE, ".pilothouse")
-"""Folders that are never committed, whatever the user's ignore rules say."""
 _LOCK_SECONDS = 3.0
 _PAUSE_SECONDS = 0.02
 

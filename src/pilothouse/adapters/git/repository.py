@@ -9,7 +9,7 @@ import os
 import re
 from pathlib import Path
 
-from pilothouse.adapters.git import parse
+from pilothouse.adapters.git import names, parse
 from pilothouse.adapters.git.layout import busy_branches
 from pilothouse.adapters.git.run import Runner
 from pilothouse.core.plan.integration import Repository
@@ -17,8 +17,6 @@ from pilothouse.errors import BadInput, GitFailed
 
 _OBJECT_NAME = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_LONGEST_BRANCH = 200
-"""Bytes; a ref is a file, its lock adds five, and file systems end at 255 per component."""
 
 
 def is_object_name(text: str) -> bool:
@@ -82,14 +80,12 @@ async def resolve(git: Runner, repo: str, revision: str) -> str:
 
 
 async def check_branch_name(git: Runner, name: str) -> None:
-    fix = "use letters, digits, '-', '_', '.' and '/', for example feature/search"
-    if name.startswith(("-", "refs/")) or "@{" in name or _CONTROL.search(name) or not name:
-        raise BadInput(f"{name!r} is not a branch name", fix=fix)
-    if len(name.encode("utf-8", "surrogateescape")) > _LONGEST_BRANCH:
-        raise BadInput(f"a branch name has at most {_LONGEST_BRANCH} bytes", fix="shorten it")
-    checked = await git.run("check-ref-format", "--branch", name, cwd="/", writes=False, ok=(0, 1, 128))
-    if checked.status != 0:
-        raise BadInput(f"{name!r} is not a branch name", fix=fix)
+    problem = names.branch_problem(name)
+    if problem is None:
+        checked = await git.run("check-ref-format", "--branch", name, cwd="/", writes=False, ok=(0, 1, 128))
+        problem = None if checked.status == 0 else f"{name!r} is not a branch name"
+    if problem is not None:
+        raise BadInput(problem, fix=names.FIX)
 
 
 def _check_directory(path: str) -> None:

@@ -1,0 +1,29 @@
+"""What git accepts as a branch name, as a pure rule. The real adapter asks git as well; the twin only this."""
+
+from __future__ import annotations
+
+import re
+
+LONGEST_BRANCH = 200
+"""Bytes; a ref is a file, its lock adds five, and file systems end at 255 per component."""
+
+FIX = "use letters, digits, '-', '_', '.' and '/', for example feature/search"
+
+_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//")
+
+
+def branch_problem(name: str) -> str | None:
+    """Why ``name`` is no branch name; None when it is one."""
+    if not name:
+        return "a branch name is not empty"
+    if len(name.encode("utf-8", "surrogateescape")) > LONGEST_BRANCH:
+        return f"a branch name has at most {LONGEST_BRANCH} bytes"
+    parts = name.split("/")
+    wrong = (
+        name.startswith(("-", "refs/"))
+        or name in ("HEAD", "@")
+        or name.endswith(".")
+        or _FORBIDDEN.search(name) is not None
+        or any(not part or part.startswith(".") or part.endswith(".lock") for part in parts)
+    )
+    return f"{name!r} is not a branch name" if wrong else None
