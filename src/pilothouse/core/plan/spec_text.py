@@ -216,7 +216,7 @@ def _scalar(event: yaml.ScalarEvent, frame: _Frame, source: str) -> object:
 
 
 def _integer(digits: str, where: str) -> int:
-    if len(digits) > _INT_DIGITS:
+    if len(digits.lstrip("-")) > _INT_DIGITS:
         raise BadInput(f"{where}: the number {quote(digits, 30)} is too large", fix="put it in quotes if it is text")
     return int(digits)
 

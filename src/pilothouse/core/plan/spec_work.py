@@ -23,7 +23,7 @@ def work_from_string(text: str, limit: int, wrong: Callable[[str, str], Exceptio
     the error to raise.
     """
     if len(text) > limit:
-        raise wrong(f"must have at most {limit} characters, has {len(text)}", "put it into a script")
+        raise wrong(f"must have at most {limit:,} characters, has {len(text):,}", "put it into a script")
     words = text.strip()
     if not words:
         raise wrong("must not be blank", "remove it, or say what to run")
