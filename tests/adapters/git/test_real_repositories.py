@@ -1,0 +1,510 @@
+"""What only a real repository has: hooks, filters, locks, odd names, half-finished states."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Coroutine, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from tests.adapters.git.worlds import ENVIRONMENT, FIRST, RealWorld, merged_with, sh
+
+from pilothouse.adapters.git import GitAdapter
+from pilothouse.core.plan.integration import CheckedOut, Committed, Conflict, Merged, NoEvidence, Strategy
+from pilothouse.errors import BadInput, GitFailed
+
+T = TypeVar("T")
+PIN = "refs/pilothouse/plan/node/1"
+RESCUE = "refs/pilothouse/plan/rescue/1"
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    async def bounded() -> T:
+        async with asyncio.timeout(60):
+            return await work
+
+    return asyncio.run(bounded())
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[RealWorld]:
+    made = RealWorld(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def path(world: RealWorld) -> str:
+    made = f"{world.trees}/plan/node/1"
+    run(world.git.add_worktree(world.repo, made, world.base))
+    return made
+
+
+async def commit_all(world: RealWorld, path: str) -> Committed | NoEvidence:
+    return await world.git.commit_all(
+        path, baseline=world.base, message="work", expects_no_changes=False, evidence_id="n1"
+    )
+
+
+def committed(world: RealWorld, path: str) -> str:
+    made = run(commit_all(world, path))
+    assert isinstance(made, Committed)
+    return made.commit
+
+
+async def squash(world: RealWorld, branch: str, source: str, **more: Any) -> Merged | Conflict | CheckedOut:
+    given: dict[str, Any] = {"message": "m", "strategy": Strategy.SQUASH, "pin": PIN}
+    return await world.git.merge_into(world.repo, branch, source, **(given | more))
+
+
+class TestInspect:
+    def test_a_subdirectory_belongs_to_its_repository(self, world: RealWorld) -> None:
+        found = run(world.git.inspect(f"{world.repo}/src"))
+        assert (found.root, found.common_dir) == (world.repo, f"{world.repo}/.git")
+
+    def test_a_linked_worktree_is_its_own_root_with_the_same_common_dir(self, world: RealWorld, path: str) -> None:
+        found = run(world.git.inspect(path))
+        assert (found.root, found.common_dir, found.head_branch) == (path, f"{world.repo}/.git", None)
+        assert found.head_commit == world.base
+
+    def test_a_bare_repository_is_reported(self, world: RealWorld, tmp_path: Path) -> None:
+        sh(tmp_path, "clone", "--quiet", "--bare", world.repo, "bare")
+        found = run(world.git.inspect(str(tmp_path / "bare")))
+        assert found.bare
+        assert found.head_commit == world.base
+        assert found.checked_out == {}
+
+    def test_an_unborn_branch_has_no_commit(self, world: RealWorld, tmp_path: Path) -> None:
+        sh(tmp_path, "init", "--quiet", "--initial-branch=trunk", "new")
+        found = run(world.git.inspect(str(tmp_path / "new")))
+        assert (found.head_branch, found.head_commit) == ("trunk", None)
+
+    def test_a_detached_head_has_no_branch(self, world: RealWorld) -> None:
+        sh(world.repo, "checkout", "--quiet", "--detach")
+        found = run(world.git.inspect(world.repo))
+        assert (found.head_branch, found.head_commit, found.checked_out) == (None, world.base, {})
+
+    def test_a_branch_being_rebased_counts_as_checked_out(self, world: RealWorld) -> None:
+        stop_in_a_rebase(world, "topic")
+        assert run(world.git.inspect(world.repo)).checked_out == {"topic": world.repo}
+
+    @pytest.mark.parametrize("kind", ["file", "folder", "missing", "empty"])
+    def test_what_is_no_repository_is_refused(self, world: RealWorld, tmp_path: Path, kind: str) -> None:
+        (tmp_path / "file").touch()
+        (tmp_path / "folder").mkdir()
+        with pytest.raises(BadInput):
+            run(world.git.inspect("" if kind == "empty" else str(tmp_path / kind)))
+
+    def test_a_repository_of_another_user_is_refused_with_the_way_out(self, tmp_path: Path) -> None:
+        world = RealWorld(tmp_path, {**ENVIRONMENT, "GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"})
+        # The variable is not one that may stay, so git is asked to assume it by configuration of the runner.
+        world.adapter._git._env["GIT_TEST_ASSUME_DIFFERENT_OWNER"] = "1"
+        try:
+            with pytest.raises(BadInput, match=r"safe\.directory"):
+                run(world.git.inspect(world.repo))
+        finally:
+            world.close()
+
+
+def stop_in_a_rebase(world: RealWorld, branch: str) -> None:
+    """Leave the user's checkout in the middle of a rebase of ``branch``, HEAD detached."""
+    tip = world.commit({**FIRST, "README.md": "theirs\n"}, world.base)
+    onto = world.commit({**FIRST, "README.md": "ours\n"}, world.base)
+    world.set_ref(f"refs/heads/{branch}", tip)
+    sh(world.repo, "checkout", "--quiet", branch)
+    with pytest.raises(Exception, match="rebase"):
+        sh(world.repo, "rebase", "--quiet", onto)
+
+
+class TestTarget:
+    def test_a_branch_being_rebased_is_not_moved(self, world: RealWorld) -> None:
+        stop_in_a_rebase(world, "topic")
+        head = world.ref("refs/heads/topic")
+        source = world.commit(merged_with(FIRST, a="a\n"), world.base)
+        assert run(squash(world, "topic", source)) == CheckedOut(path=world.repo)
+        assert world.ref("refs/heads/topic") == head
+
+    def test_a_branch_being_bisected_is_not_moved(self, world: RealWorld) -> None:
+        world.set_ref("refs/heads/topic", world.commit(merged_with(FIRST, a="a\n"), world.base))
+        sh(world.repo, "checkout", "--quiet", "topic")
+        sh(world.repo, "bisect", "start")
+        sh(world.repo, "checkout", "--quiet", "--detach")
+        source = world.commit(merged_with(FIRST, b="b\n"), world.base)
+        assert run(squash(world, "topic", source)) == CheckedOut(path=world.repo)
+
+    def test_a_stream_of_foreign_commits_does_not_lose_ours(self, world: RealWorld, tmp_path: Path) -> None:
+        world.set_ref("refs/heads/target", world.base)
+        sources = [world.commit(merged_with(FIRST, **{f"s{n}": "x\n"}), world.base) for n in range(4)]
+
+        async def others(git: GitAdapter) -> None:
+            for n in range(6):
+                source = await asyncio.to_thread(world.commit, merged_with(FIRST, **{f"o{n}": "x\n"}), world.base)
+                found = await git.merge_into(
+                    world.repo, "target", source, message="m", strategy=Strategy.MERGE,
+                    pin=f"refs/pilothouse/other/{n}",
+                )  # fmt: skip
+                assert isinstance(found, Merged)
+
+        async def race() -> None:
+            other = GitAdapter(ENVIRONMENT)
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(others(other))
+                    for n, source in enumerate(sources):
+                        group.create_task(squash(world, "target", source, pin=f"refs/pilothouse/plan/{n}"))
+            finally:
+                other.close()
+
+        run(race())
+        head = world.ref("refs/heads/target")
+        assert head is not None
+        expected = {f"s{n}.txt" for n in range(4)} | {f"o{n}.txt" for n in range(6)} | set(FIRST)
+        assert set(world.files(head)) == expected
+
+    def test_a_ref_lock_somebody_holds_is_waited_for(self, world: RealWorld) -> None:
+        world.set_ref("refs/heads/target", world.base)
+        source = world.commit(merged_with(FIRST, a="a\n"), world.base)
+        lock = Path(world.repo, ".git/refs/heads/target.lock")
+        lock.touch()
+
+        async def release_during_the_merge() -> Merged | Conflict | CheckedOut:
+            merging = asyncio.create_task(squash(world, "target", source))
+            # The merge commit exists once the merge has reached the ref; only then is the lock let go.
+            while (
+                not (await asyncio.to_thread(sh, world.repo, "fsck", "--unreachable", "--no-progress")).count("commit")
+                > 1
+            ):
+                await asyncio.sleep(0)
+            lock.unlink()
+            return await merging
+
+        assert isinstance(run(release_during_the_merge()), Merged)
+
+    def test_edits_of_one_file_merge_by_lines_when_the_first_leaf_is_known(self, world: RealWorld) -> None:
+        world.set_ref("refs/heads/target", world.base)
+        lines = [f"line {n}\n" for n in range(20)]
+        shared = world.commit(merged_with(FIRST, shared="".join(lines)), world.base)
+        top, bottom = ["top\n", *lines[1:]], [*lines[:-1], "bottom\n"]
+        first = world.commit(merged_with(FIRST, shared="".join(top)), shared)
+        second = world.commit(merged_with(FIRST, shared="".join(bottom)), shared)
+        run(squash(world, "target", first))
+        other = "refs/pilothouse/plan/node/2"
+        assert isinstance(run(squash(world, "target", second, pin=other)), Conflict)
+        merged = run(squash(world, "target", second, pin=other, already_merged=[first]))
+        assert isinstance(merged, Merged)
+        assert world.files(merged.commit)["shared.txt"] == "".join(["top\n", *lines[1:-1], "bottom\n"])
+
+
+class TestWorktrees:
+    def test_twelve_at_once_with_the_same_last_name(self, world: RealWorld) -> None:
+        paths = [f"{world.trees}/plan/n{n}/1" for n in range(12)]
+
+        async def all_at_once() -> None:
+            await asyncio.gather(*(world.git.add_worktree(world.repo, path, world.base) for path in paths))
+            await asyncio.gather(*(world.git.remove_worktree(world.repo, path) for path in paths[:6]))
+
+        run(all_at_once())
+        listed = sh(world.repo, "worktree", "list", "--porcelain")
+        assert [f"worktree {path}\n" in listed for path in paths] == [False] * 6 + [True] * 6
+        assert not Path(world.trees, "plan/n0").exists()
+
+    def test_adding_and_removing_at_once_disturb_nobody(self, world: RealWorld) -> None:
+        async def comes_and_goes(n: int) -> None:
+            for attempt in range(4):
+                path = f"{world.trees}/plan/n{n}/{attempt}"
+                await world.git.add_worktree(world.repo, path, world.base)
+                await world.git.remove_worktree(world.repo, path)
+
+        async def all_at_once() -> None:
+            async with asyncio.TaskGroup() as group:
+                for n in range(6):
+                    group.create_task(comes_and_goes(n))
+
+        run(all_at_once())
+        assert sh(world.repo, "worktree", "list", "--porcelain").count("worktree ") == 1
+
+    def test_a_registration_without_directory_is_replaced(self, world: RealWorld, path: str) -> None:
+        sh(world.trees, "-C", world.trees, "version")
+        Path(path).rename(f"{world.trees}/moved")
+        run(world.git.add_worktree(world.repo, path, world.base))
+        assert world.worktree_files(path) == FIRST
+
+    def test_a_half_made_one_is_replaced(self, world: RealWorld, path: str) -> None:
+        admin = Path(sh(path, "rev-parse", "--absolute-git-dir"))
+        (admin / "locked").write_text("initializing\n")
+        (admin / "index").unlink()
+        Path(path, "README.md").unlink()
+        run(world.git.add_worktree(world.repo, path, world.base))
+        assert world.worktree_files(path) == FIRST
+        assert sh(path, "status", "--porcelain") == ""
+
+    def test_a_repository_of_its_own_is_not_replaced(self, world: RealWorld) -> None:
+        own = f"{world.trees}/plan/node/1"
+        Path(own).mkdir(parents=True)
+        sh(own, "init", "--quiet")
+        with pytest.raises(GitFailed):
+            run(world.git.add_worktree(world.repo, own, world.base))
+        assert Path(own, ".git/HEAD").exists()
+
+    def test_links_in_a_removed_worktree_are_not_followed(self, world: RealWorld, path: str, tmp_path: Path) -> None:
+        precious = tmp_path / "precious"
+        precious.mkdir()
+        (precious / "file").write_text("keep\n")
+        Path(path, "link").symlink_to(precious)
+        run(world.git.remove_worktree(world.repo, path))
+        assert not os.path.lexists(path)
+        assert (precious / "file").read_text() == "keep\n"
+
+    def test_a_worktree_that_became_a_link_is_unlinked_only(self, world: RealWorld, path: str, tmp_path: Path) -> None:
+        other = f"{world.trees}/plan/other/1"
+        run(world.git.add_worktree(world.repo, other, world.base))
+        Path(path).rename(tmp_path / "aside")
+        Path(path).symlink_to(other)
+        run(world.git.remove_worktree(world.repo, path))
+        assert not os.path.lexists(path)
+        assert world.worktree_files(other) == FIRST
+        assert run(world.git.worktree_head(other)) == world.base
+
+    def test_read_only_directories_are_removed_too(self, world: RealWorld, path: str) -> None:
+        module = Path(path, "cache/module")
+        module.mkdir(parents=True)
+        (module / "file").touch()
+        (module / "file").chmod(0o400)
+        module.chmod(0o500)
+        run(world.git.remove_worktree(world.repo, path))
+        assert not os.path.lexists(path)
+
+    def test_a_branch_somebody_checked_out_there_is_not_moved_by_our_commit(self, world: RealWorld, path: str) -> None:
+        world.set_ref("refs/heads/feature", world.base)
+        sh(path, "checkout", "--quiet", "feature")
+        world.write(path, "new.txt", "n\n")
+        commit = committed(world, path)
+        assert commit != world.base
+        assert world.ref("refs/heads/feature") == world.base
+
+    def test_a_submodule_is_checked_out(self, world: RealWorld, tmp_path: Path) -> None:
+        library = RealWorld(tmp_path / "library")
+        allow = {"GIT_ALLOW_PROTOCOL": "file"}
+        sh(world.repo, "submodule", "add", "--quiet", library.repo, "lib", env=allow)
+        sh(world.repo, "commit", "--quiet", "--message=with a submodule")
+        library.close()
+        git = GitAdapter({**ENVIRONMENT, **allow})
+        path = f"{world.trees}/plan/sub/1"
+        try:
+            run(git.add_worktree(world.repo, path, sh(world.repo, "rev-parse", "HEAD")))
+            assert Path(path, "lib/README.md").read_text() == "hello\n"
+            run(git.remove_worktree(world.repo, path))
+        finally:
+            git.close()
+        assert not os.path.lexists(path)
+        assert Path(world.repo, "lib/README.md").exists()
+
+
+class TestCommitAll:
+    NAMES = ("a\nb.txt", 'quote".txt', "ünï.txt", " leading", "tab\there", "-n", ":(top)x")
+
+    def test_any_file_name_will_do(self, world: RealWorld, path: str) -> None:
+        for name in self.NAMES:
+            world.write(path, name, "x\n")
+        commit = committed(world, path)
+        assert set(world.files(commit)) == {*FIRST, *self.NAMES}
+        found = run(world.git.summary(world.repo, world.base, commit))
+        assert {change.path for change in found.changes} == set(self.NAMES)
+
+    def test_conflicts_name_odd_files_as_they_are(self, world: RealWorld) -> None:
+        sides = [world.commit({**FIRST, **dict.fromkeys(self.NAMES, f"{side}\n")}, world.base) for side in "ab"]
+        found = run(world.git.merge_forward(world.repo, sides, "m"))
+        assert isinstance(found, Conflict)
+        assert set(found.files) == set(self.NAMES)
+
+    def test_a_stale_index_lock_is_waited_for_and_removed(
+        self, world: RealWorld, path: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("pilothouse.adapters.git.commits._LOCK_SECONDS", 0.1)
+        world.write(path, "new.txt", "n\n")
+        Path(sh(path, "rev-parse", "--absolute-git-dir"), "index.lock").touch()
+        assert "new.txt" in world.files(committed(world, path))
+
+    def test_hooks_do_not_run(self, world: RealWorld) -> None:
+        hooks = Path(world.repo, ".git/hooks")
+        hooks.mkdir(exist_ok=True)
+        names = (
+            "pre-commit",
+            "commit-msg",
+            "post-commit",
+            "post-checkout",
+            "reference-transaction",
+            "post-index-change",
+        )
+        for name in names:
+            hook = hooks / name
+            hook.write_text(f"#!/bin/sh\ntouch {world.repo}/../hook-ran\nexit 1\n")
+            hook.chmod(0o755)
+        path = f"{world.trees}/plan/node/1"
+        run(world.git.add_worktree(world.repo, path, world.base))
+        world.write(path, "new.txt", "n\n")
+        commit = committed(world, path)
+        run(world.git.create_branch(world.repo, "target", world.base))
+        assert isinstance(run(squash(world, "target", commit)), Merged)
+        run(world.git.remove_worktree(world.repo, path))
+        assert not Path(world.repo, "../hook-ran").exists()
+
+    def test_filters_of_the_repository_are_honoured(self, world: RealWorld) -> None:
+        sh(world.repo, "config", "filter.upper.clean", "tr a-z A-Z")
+        sh(world.repo, "config", "filter.upper.smudge", "tr A-Z a-z")
+        base = world.commit({**FIRST, ".gitattributes": "*.up filter=upper\n", "x.up": "LOUD\n"}, world.base)
+        path = f"{world.trees}/plan/node/1"
+        run(world.git.add_worktree(world.repo, path, base))
+        assert Path(path, "x.up").read_text() == "loud\n"
+        world.write(path, "y.up", "more\n")
+        assert world.files(committed(world, path))["y.up"] == "MORE\n"
+
+    def test_ignored_files_stay_out(self, world: RealWorld, path: str) -> None:
+        world.write(path, ".gitignore", "build/\n.pilothouse/\n.orchestrator/\n")
+        world.write(path, "build/out.o", "o\n")
+        world.write(path, ".pilothouse/x", "x\n")
+        world.write(path, ".orchestrator/evidence/n1.json", "{}")
+        assert set(world.files(committed(world, path))) == {*FIRST, ".gitignore"}
+
+    def test_an_embedded_repository_is_recorded_and_warned_about(
+        self, world: RealWorld, path: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        RealWorld(Path(path, "inner")).close()
+        committed(world, path)
+        assert "embedded_repository" in caplog.text
+
+    def test_going_back_behind_the_baseline_is_no_work(self, world: RealWorld) -> None:
+        base = world.commit(merged_with(FIRST, dependency="d\n"), world.base)
+        path = f"{world.trees}/plan/node/1"
+        run(world.git.add_worktree(world.repo, path, base))
+        sh(path, "reset", "--quiet", "--hard", "HEAD~1")
+        made = run(world.git.commit_all(path, baseline=base, message="m", expects_no_changes=False, evidence_id="n1"))
+        assert made == NoEvidence()
+
+    def test_without_a_git_file_the_surrounding_repository_is_not_committed_to(self, world: RealWorld) -> None:
+        inside = f"{world.repo}/trees/plan/node/1"
+        run(world.git.add_worktree(world.repo, inside, world.base))
+        Path(inside, ".git").unlink()
+        with pytest.raises(GitFailed):
+            run(commit_all(world, inside))
+        with pytest.raises(GitFailed):
+            run(world.git.worktree_head(inside))
+        assert world.ref("refs/heads/main") == world.base
+
+    def test_the_committer_is_pilothouse_only_where_nobody_is_configured(self, world: RealWorld, path: str) -> None:
+        nobody = {
+            name: value for name, value in ENVIRONMENT.items() if "AUTHOR" not in name and "COMMITTER" not in name
+        }
+        sh(world.repo, "config", "user.name", "Configured")
+        git = GitAdapter(nobody)
+        try:
+            world.write(path, "new.txt", "n\n")
+            made = run(
+                git.commit_all(path, baseline=world.base, message="m", expects_no_changes=False, evidence_id="n1")
+            )
+        finally:
+            git.close()
+        assert isinstance(made, Committed)
+        who = sh(world.repo, "log", "-1", "--format=%an %cn %ae", made.commit)
+        assert who == "Configured Configured pilothouse@localhost.invalid"
+
+
+class TestRescue:
+    def save(self, world: RealWorld, path: str) -> str:
+        saved = run(world.git.rescue(world.repo, path, RESCUE, "rescued"))
+        assert saved is not None
+        return saved.commit
+
+    def test_index_and_head_stay_byte_for_byte(self, world: RealWorld, path: str) -> None:
+        world.write(path, "staged.txt", "s\n")
+        sh(path, "add", "staged.txt")
+        world.write(path, "new.txt", "n\n")
+        admin = Path(sh(path, "rev-parse", "--absolute-git-dir"))
+        before = [((admin / name).read_bytes(), (admin / name).stat().st_mtime_ns) for name in ("index", "HEAD")]
+        commit = self.save(world, path)
+        assert set(world.files(commit)) == {*FIRST, "staged.txt", "new.txt"}
+        assert [
+            ((admin / name).read_bytes(), (admin / name).stat().st_mtime_ns) for name in ("index", "HEAD")
+        ] == before
+
+    def test_it_works_under_an_index_lock_and_in_the_middle_of_a_merge(self, world: RealWorld, path: str) -> None:
+        world.write(path, "README.md", "ours\n")
+        sh(path, "commit", "--quiet", "--all", "--message=ours")
+        other = world.commit({**FIRST, "README.md": "theirs\n"}, world.base)
+        with pytest.raises(Exception, match="merge"):
+            sh(path, "merge", "--quiet", other)
+        Path(sh(path, "rev-parse", "--absolute-git-dir"), "index.lock").touch()
+        assert "<<<<<<<" in world.files(self.save(world, path))["README.md"]
+
+    @pytest.mark.parametrize("replaced", [False, True])
+    def test_it_works_when_the_git_file_is_gone_or_replaced(self, world: RealWorld, path: str, replaced: bool) -> None:
+        world.write(path, "new.txt", "n\n")
+        Path(path, ".git").unlink()
+        if replaced:
+            sh(path, "init", "--quiet")
+        assert set(world.files(self.save(world, path))) == {*FIRST, "new.txt"}
+
+    def test_what_cannot_be_read_does_not_keep_the_rest_from_being_saved(self, world: RealWorld, path: str) -> None:
+        Path(path, "aaa").mkdir()
+        sh(Path(path, "aaa"), "init", "--quiet")
+        world.write(path, "aaa/x.txt", "x\n")
+        world.write(path, "new.txt", "n\n")
+        assert "new.txt" in world.files(self.save(world, path))
+
+    def test_a_directory_that_is_no_worktree_is_said(self, world: RealWorld) -> None:
+        other = f"{world.trees}/plan/other/1"
+        Path(other).mkdir(parents=True)
+        with pytest.raises(GitFailed):
+            run(world.git.rescue(world.repo, other, RESCUE, "m"))
+
+
+class TestSweep:
+    def orphan(self, world: RealWorld, name: str) -> Path:
+        made = Path(world.trees, "plan", name, "1")
+        made.mkdir(parents=True)
+        (made / "file").touch()
+        return made
+
+    def test_links_are_unlinked_or_left_but_never_followed(self, world: RealWorld, tmp_path: Path) -> None:
+        outside = tmp_path / "outside/node/1"
+        outside.mkdir(parents=True)
+        (outside / "file").touch()
+        self.orphan(world, "a")
+        attempt, plan = Path(world.trees, "plan/a/2"), Path(world.trees, "elsewhere")
+        attempt.symlink_to(outside)
+        plan.symlink_to(tmp_path / "outside")
+        swept = run(world.git.sweep(world.repo, world.trees, frozenset()))
+        assert swept == {f"{world.trees}/plan/a/1": "removed", f"{world.trees}/plan/a/2": "removed"}
+        assert (outside / "file").exists()
+        assert plan.is_symlink() and not os.path.lexists(attempt)
+
+    def test_a_worktree_of_another_repository_is_kept(self, world: RealWorld, tmp_path: Path) -> None:
+        other = RealWorld(tmp_path / "other")
+        path = f"{world.trees}/plan/other/1"
+        run(other.git.add_worktree(other.repo, path, other.base))
+        other.close()
+        assert run(world.git.sweep(world.repo, world.trees, frozenset())) == {}
+        assert Path(path, "README.md").exists()
+
+    def test_a_registered_worktree_that_lost_its_git_file_is_kept(self, world: RealWorld, path: str) -> None:
+        Path(path, ".git").unlink()
+        assert run(world.git.sweep(world.repo, world.trees, frozenset())) == {}
+
+    def test_a_failure_is_reported_and_the_rest_goes_on(
+        self, world: RealWorld, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from pilothouse.adapters.git import removal, sweep
+
+        stuck, fine = self.orphan(world, "a"), self.orphan(world, "b")
+
+        def remove(path: Path) -> None:
+            if path == stuck:
+                raise PermissionError(13, "Permission denied")
+            removal.remove_tree(path)
+
+        monkeypatch.setattr(sweep, "remove_tree", remove)
+        swept = run(world.git.sweep(world.repo, world.trees, frozenset()))
+        assert swept == {str(stuck): "Permission denied", str(fine): "removed"}
+        assert stuck.exists() and not fine.parent.exists()

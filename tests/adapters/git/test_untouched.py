@@ -1,0 +1,84 @@
+"""The user's checkout after everything we do to their repository: byte for byte what it was."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.adapters.git.worlds import RealWorld, sh
+
+from pilothouse.adapters.git import GitAdapter
+from pilothouse.core.plan.integration import Committed, Merged, Strategy
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[RealWorld]:
+    made = RealWorld(tmp_path)
+    yield made
+    made.close()
+
+
+def photograph(repo: str) -> dict[str, object]:
+    """Everything in the checkout and what git keeps for it, with time stamps; not objects and our own refs."""
+    top = Path(repo)
+    private = ("HEAD", "index", "config", "info/exclude", "logs/HEAD", "logs/refs/stash", "refs/stash", "ORIG_HEAD")
+    files = [file for file in top.rglob("*") if file.is_file() and top / ".git" not in file.parents]
+    files += [top / ".git" / name for name in private if (top / ".git" / name).exists()]
+    return {
+        str(file.relative_to(top)): (file.read_bytes(), file.stat().st_mtime_ns, file.stat().st_mode) for file in files
+    }
+
+
+async def whole_cycle(git: GitAdapter, repo: str, trees: str) -> None:
+    found = await git.inspect(repo)
+    base = await git.resolve(repo, "main")
+    await git.create_branch(repo, "target", base)
+    done: list[str] = []
+    for number in (1, 2):
+        path = f"{trees}/plan/n{number}/1"
+        await git.add_worktree(found.root, path, base)
+        Path(path, f"new{number}.txt").write_text("new\n")
+        made = await git.commit_all(path, baseline=base, message="m", expects_no_changes=False, evidence_id="e")
+        assert isinstance(made, Committed)
+        done.append(made.commit)
+        Path(path, "late.txt").write_text("late\n")
+        assert await git.rescue(repo, path, f"refs/pilothouse/plan/rescue/{number}", "rescued") is not None
+        await git.remove_worktree(repo, path)
+        merged = await git.merge_into(
+            repo, "target", made.commit, message="m", strategy=Strategy.SQUASH, pin=f"refs/pilothouse/plan/n{number}"
+        )
+        assert isinstance(merged, Merged)
+    await git.merge_forward(repo, done, "join")
+    await git.summary(repo, base, done[0])
+    await git.diff(repo, base, done[0])
+    await git.sweep(repo, trees, frozenset())
+    await git.delete_refs(repo, "plan")
+
+
+def test_a_whole_cycle_leaves_a_dirty_checkout_as_it_was(world: RealWorld) -> None:
+    repo = Path(world.repo)
+    (repo / "stashed.txt").write_text("s\n")
+    sh(repo, "add", "stashed.txt")
+    sh(repo, "stash", "--quiet")
+    (repo / "README.md").write_text("edited\n")
+    (repo / "staged.txt").write_text("staged\n")
+    sh(repo, "add", "staged.txt")
+    (repo / "untracked.txt").write_text("untracked\n")
+    (repo / "src/main.txt").unlink()
+    status, stash = sh(repo, "status", "--porcelain"), sh(repo, "stash", "list")
+    before = photograph(world.repo)
+
+    asyncio.run(whole_cycle(world.adapter, world.repo, world.trees))
+
+    assert photograph(world.repo) == before
+    assert sh(repo, "status", "--porcelain") == status
+    assert sh(repo, "stash", "list") == stash
+    assert sh(repo, "worktree", "list", "--porcelain").count("worktree ") == 1
+
+
+def test_it_works_while_the_user_holds_the_index_lock(world: RealWorld) -> None:
+    (Path(world.repo) / ".git/index.lock").touch()
+    asyncio.run(whole_cycle(world.adapter, world.repo, world.trees))
+    assert (Path(world.repo) / ".git/index.lock").exists()
