@@ -1,0 +1,45 @@
+"""Runs the migrations on an open SQLite connection, in process, from the files beside this one.
+
+Importing this imports SQLAlchemy and Alembic, which takes most of a second: only ``schema`` does, and only when a
+database is behind.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import StaticPool, create_engine
+
+from pilothouse.adapters.store.queries import SCHEMA
+
+HERE = Path(__file__).parent
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(HERE).replace("%", "%%"))
+    return config
+
+
+def newest_revision() -> str:
+    """The revision the migrations end at."""
+    return str(ScriptDirectory.from_config(_config()).get_current_head())
+
+
+def migrate(connection: sqlite3.Connection, revision: str = "head") -> None:
+    """Bring a database to ``revision``. Commits a transaction that is open on ``connection``."""
+    engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
+    config = _config()
+    with engine.begin() as opened:
+        config.attributes["connection"] = opened
+        command.upgrade(config, revision)
+
+
+def dump(connection: sqlite3.Connection) -> str:
+    """The schema of a database as the statements that make it."""
+    statements = [sql for (sql,) in connection.execute(SCHEMA)]
+    return "".join(f"{statement};\n\n" for statement in statements)
