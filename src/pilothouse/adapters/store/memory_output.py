@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pilothouse.core.run.output import SEGMENT_SIZE, Redactor, Segment, dropped, output_parts, pieces
+from pilothouse.core.run.output import (
+    SEGMENT_SIZE,
+    Redactor,
+    Segment,
+    dropped,
+    last_lines,
+    output_parts,
+    pieces,
+    tail_start,
+)
 
 
 class MemoryLogStore:
@@ -52,16 +61,9 @@ class MemoryLogStore:
 
     async def tail(self, output: str, lines: int) -> str:
         segments = self._outputs.get(output_parts(output), {})
-        data = b""
-        following: int | None = None
-        for start in sorted(segments, reverse=True):
-            if following is not None and start + len(segments[start]) != following:
-                break  # what lies before the gap is not part of the tail
-            data = bytes(segments[start]) + data
-            following = start
-        if lines <= 0 or not data:
-            return ""
-        return b"\n".join(data.removesuffix(b"\n").split(b"\n")[-lines:]).decode("utf-8", "replace")
+        first = tail_start(Segment(start, len(data)) for start, data in segments.items())
+        data = b"".join(bytes(segments[start]) for start in sorted(segments) if start >= first)
+        return last_lines(data, lines)
 
     async def size(self, output: str) -> int:
         return self.end(output)

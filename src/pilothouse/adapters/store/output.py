@@ -19,10 +19,12 @@ from pilothouse.core.run.output import (
     Redactor,
     Segment,
     dropped,
+    last_lines,
     output_parts,
     pieces,
     segment_name,
     segment_start,
+    tail_start,
 )
 from pilothouse.errors import StoreFailed
 
@@ -95,16 +97,14 @@ class FileLogStore:
             return found[0][0].start + found[0][1], data
 
     def _tail(self, output: str, lines: int) -> str:
-        if lines <= 0:
-            return ""
-        end = self._size(output)
+        segments = _segments(self._directory(output))
+        first, end = tail_start(segments), _end(segments)
         block = _TAIL_BLOCK
         while True:
-            begin, data = self._read(output, max(0, end - block), block)
-            wanted = data.removesuffix(b"\n").split(b"\n")
-            whole = begin + len(data) >= end and begin > end - block  # a gap or the beginning was reached
-            if len(wanted) > lines or whole or block >= end:
-                return b"\n".join(wanted[-lines:]).decode("utf-8", "replace")
+            begin = max(first, end - block)
+            data = self._read(output, begin, end - begin)[1]
+            if begin == first or data.count(b"\n") > lines:
+                return last_lines(data, lines)
             block *= 4
 
     def _size(self, output: str) -> int:

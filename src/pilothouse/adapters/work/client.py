@@ -76,6 +76,7 @@ class WardenClient:
         except TimeoutError:
             raise ExecutorFailed(f"the warden did not answer {op} within {ANSWER_WITHIN:g} s") from None
         except OSError as error:
+            self.open = False
             raise Disconnected(str(error)) from error
         finally:
             self._answers.pop(number, None)
@@ -83,6 +84,7 @@ class WardenClient:
             return message
         text = f"the warden refused {op}: {message.get('message', '')}"
         if message.get("error") == protocol.ENDING:
+            await self._wait_for_its_end()
             raise Disconnected(text)
         raise Fenced(text) if message.get("error") == protocol.STALE_EPOCH else ExecutorFailed(text)
 
@@ -121,6 +123,14 @@ class WardenClient:
             await self._writer.wait_closed()
         except OSError:
             pass
+
+    async def _wait_for_its_end(self) -> None:
+        """A warden that is ending starts nothing more; its successor will, once it is gone."""
+        try:
+            async with asyncio.timeout(ANSWER_WITHIN):
+                await self.wait_closed()
+        except TimeoutError:
+            raise ExecutorFailed("the warden is ending, and what it runs does not end") from None
 
     def _check_open(self) -> None:
         if self._fenced:

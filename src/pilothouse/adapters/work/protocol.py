@@ -40,6 +40,7 @@ STALE_EPOCH = "stale_epoch"
 STALE_FENCE = "stale_fence"
 BAD_REQUEST = "bad_request"
 ENDING = "ending"
+FAILED = "failed"
 WRONG_VERSION = "wrong_version"
 
 Message = dict[str, Any]

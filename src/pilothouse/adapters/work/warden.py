@@ -250,7 +250,7 @@ class Warden:
         except (KeyError, TypeError, ValueError, AttributeError, BadInput) as error:
             answer |= {"ok": False, "error": protocol.BAD_REQUEST, "message": f"{type(error).__name__}: {error}"}
         except OSError as error:
-            answer |= {"ok": False, "error": protocol.ENDING, "message": f"the system refused: {error}"}
+            answer |= {"ok": False, "error": protocol.FAILED, "message": f"the system refused: {error}"}
         if "id" in request:
             connection.send(answer)
         if answer.get("error") in (protocol.STALE_EPOCH, protocol.WRONG_VERSION):

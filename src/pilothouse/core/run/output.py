@@ -73,6 +73,23 @@ def pieces(segments: Iterable[Segment], start: int, limit: int) -> list[tuple[Se
     return found
 
 
+def tail_start(segments: Iterable[Segment]) -> int:
+    """Where the last part without a gap begins: nothing before it belongs to a tail."""
+    start: int | None = None
+    for segment in sorted(segments, reverse=True):
+        if start is not None and segment.end != start:
+            break
+        start = segment.start
+    return start or 0
+
+
+def last_lines(data: bytes, lines: int) -> str:
+    """The last ``lines`` lines of ``data``, without the final line break, decoded with replacement characters."""
+    if lines <= 0:
+        return ""
+    return b"\n".join(data.removesuffix(b"\n").split(b"\n")[-lines:]).decode("utf-8", "replace")
+
+
 def output_parts(name: str) -> tuple[str, ...]:
     """The path components of an output name such as ``<run>/<node>/<attempt>/work``.
 
