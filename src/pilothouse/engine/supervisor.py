@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from pilothouse.core.run.commands import Inventory
 from pilothouse.core.run.contract import Kind
 from pilothouse.core.run.events import Recorded
-from pilothouse.core.run.inputs import Input, Recover
+from pilothouse.core.run.inputs import Input, Recover, Settle
 from pilothouse.core.run.lifecycle import TERMINAL, Lifecycle
 from pilothouse.core.run.registry import Registry
 from pilothouse.core.run.rows import RunRow
@@ -116,8 +116,11 @@ class Supervisor:
         driven = self._kinds[row.kind]
         state = await self._fold(row)
         actor = Actor(self._context, driven.kind, driven.perform, state, row, self._retired)
-        known = frozenset(inventory.running) | frozenset(inventory.ended)
-        actor.post(Recover(epoch=self._context.epoch, instance=inventory.instance, known=known))
+        if row.lifecycle not in TERMINAL or driven.kind.unfinished(state):
+            known = frozenset(inventory.running) | frozenset(inventory.ended)
+            actor.post(Recover(epoch=self._context.epoch, instance=inventory.instance, known=known))
+        else:
+            actor.post(Settle())  # nothing was interrupted; housekeeping may be owed
         return self._drive(actor)
 
     async def _fold(self, row: RunRow) -> Any:

@@ -58,6 +58,11 @@ class ReadyQueue:
     def __len__(self) -> int:
         return len(self._working.live) + len(self._coordination.live)
 
+    @property
+    def working(self) -> int:
+        """How many of them need a slot."""
+        return len(self._working.live)
+
     def __contains__(self, node: object) -> bool:
         return node in self._working.live or node in self._coordination.live
 

@@ -1,0 +1,73 @@
+"""What is unknown after a crash, and what follows from that.
+
+* Git phases are simply performed again: they find out from refs and worktrees what has been done.
+* A command the executor still knows is adopted: it is performed again under its own key, which starts nothing.
+* A command that this very life of the executor was given and does not know was never started: it is started now.
+* Any other command is lost. Checks run again; work follows its ``onInterrupted``: it reruns in a clean worktree, or a
+  person says what happened.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pilothouse.core.plan.effects import RunWork
+from pilothouse.core.plan.events import PhaseEnded
+from pilothouse.core.plan.flow import interrupt, start
+from pilothouse.core.plan.phases import Phase, PhaseStatus
+from pilothouse.core.plan.spec import OnInterrupted
+from pilothouse.core.plan.state import PlanState
+from pilothouse.core.plan.verbs import REVIEW_ANSWERS
+from pilothouse.core.run.events import Event, RunRecovered, WaitOpened
+from pilothouse.core.run.inputs import Recover
+from pilothouse.core.run.lifecycle import Lifecycle
+from pilothouse.core.run.waits import Wait, WaitKind
+
+
+def recover(state: PlanState, given: Recover) -> list[Event]:
+    """A new owner has the run: sort its open commands into adopted, never started and lost."""
+    adopted: list[str] = []
+    gone: list[RunWork] = []
+    for effect in state.open.values():
+        if not isinstance(effect, RunWork):
+            continue
+        if command_key(state.common.run_id, effect.key) in given.known:
+            adopted.append(effect.key)
+        elif state.nodes[effect.node_id].attempt.place != given.instance:
+            gone.append(effect)
+    recovered = RunRecovered(epoch=given.epoch, adopted=tuple(adopted), lost=tuple(effect.key for effect in gone))
+    return [recovered, *(event for effect in gone for event in lost(state, effect))]
+
+
+def command_key(run_id: str, key: str) -> str:
+    """What the executor calls a command: unique over all runs."""
+    return f"{run_id}/{key}"
+
+
+def lost(state: PlanState, effect: RunWork) -> list[Event]:
+    """Nobody knows how a command ended."""
+    node = state.nodes[effect.node_id]
+    spot: dict[str, Any] = {"node_id": effect.node_id, "attempt": effect.attempt, "phase": effect.phase}
+    if node.canceling or state.common.lifecycle is Lifecycle.STOPPING:
+        # It was to be ended, and it has: that is all there is to know.
+        resume = None if effect.phase is Phase.WORK else effect.phase
+        return [PhaseEnded(**spot, status=PhaseStatus.INTERRUPTED), *interrupt(state, node, resume)]
+    unknown = PhaseEnded(**spot, status=PhaseStatus.UNKNOWN, error="Outcome unknown: its executor was lost")
+    if effect.phase is not Phase.WORK:
+        return [unknown, start(node, effect.phase)]
+    if effect.spec.on_interrupted is OnInterrupted.RERUN:
+        return [unknown, *interrupt(state, node, None, PhaseStatus.UNKNOWN)]
+    wait = Wait(
+        id=f"{effect.key}/review",
+        kind=WaitKind.REVIEW,
+        scope=effect.node_id,
+        question=f"{node.node.producer_id} was interrupted and nobody knows how far it came. What now?",
+        options=REVIEW_ANSWERS,
+        detail={
+            "phase": str(effect.phase),
+            "node": node.node.producer_id,
+            "attempt": effect.attempt,
+            "worktreePath": node.attempt.worktree_path,
+        },
+    )
+    return [unknown, WaitOpened(wait=wait)]

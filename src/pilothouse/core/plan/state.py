@@ -1,0 +1,158 @@
+"""The state of a plan's execution. Plain data with the questions one can ask it; ``evolve`` is what changes it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from pilothouse.core.plan.build import Node, Plan
+from pilothouse.core.plan.effects import PhaseEffect
+from pilothouse.core.plan.events import PlanBuilt
+from pilothouse.core.plan.groups import GroupStates
+from pilothouse.core.plan.phases import Phase, PhaseStatus, Trigger
+from pilothouse.core.plan.ready import ReadyQueue
+from pilothouse.core.plan.states import ACTIVE, NodeStatus
+from pilothouse.core.run.contract import Effect
+from pilothouse.core.run.state import Common
+
+_PATH_SAFE = re.compile(r"^[a-z0-9][a-z0-9-]{0,63}$")
+
+
+def rescue_key(node_id: str, attempt: int) -> str:
+    """The key of the effect that saves what an attempt left behind."""
+    return f"{node_id}/{attempt}/rescue"
+
+
+@dataclass(slots=True)
+class PhaseState:
+    status: PhaseStatus
+    tries: int = 0
+    """How often it was performed in this attempt; more than once only for checks whose outcome was lost."""
+    started_at: int | None = None
+    ended_at: int | None = None
+    error: str = ""
+    exit_code: int | None = None
+    output_to: int = 0
+    note: str = ""
+
+
+@dataclass(slots=True)
+class Attempt:
+    number: int
+    trigger: Trigger
+    worktree_path: str
+    started_at: int
+    resume_from: Phase | None = None
+    base_commit: str | None = None
+    completed_commit: str | None = None
+    target_commit: str | None = None
+    place: str = ""
+    status: PhaseStatus = PhaseStatus.RUNNING
+    error: str = ""
+    failed_phase: Phase | None = None
+    ended_at: int | None = None
+    rescue_ref: str = ""
+    worktree_exists: bool = False
+    phases: dict[Phase, PhaseState] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class NodeState:
+    node: Node
+    status: NodeStatus
+    missing: int
+    """Dependencies that have not succeeded yet."""
+    attempts: list[Attempt] = field(default_factory=list)
+    completed_commit: str | None = None
+    error: str = ""
+    canceling: bool = False
+    resume_from: Phase | None = None
+    next_trigger: Trigger = Trigger.INITIAL
+    started_at: int | None = None
+    ended_at: int | None = None
+    wait_id: str | None = None
+
+    @property
+    def active(self) -> bool:
+        return self.status in ACTIVE
+
+    @property
+    def attempt(self) -> Attempt:
+        return self.attempts[-1]
+
+
+@dataclass(slots=True)
+class Target:
+    branch: str
+    commit: str
+    note: str = ""
+
+
+@dataclass(slots=True)
+class PlanState:
+    """``open``: the gated effects whose intent is recorded and whose outcome is not. ``housekeeping``: the ungated
+    ones that are owed. ``met`` and ``doomed``: see ``propagate``.
+    ``between``: nodes whose attempt is between two phases. ``merge_queue``: nodes that wait their
+    turn to merge. ``merged``: (node id, source commit) in the order they went into the target."""
+
+    common: Common
+    built: PlanBuilt | None = None
+    nodes: dict[str, NodeState] = field(default_factory=dict)
+    ready: ReadyQueue = field(default_factory=ReadyQueue)
+    groups: GroupStates | None = None
+    target: Target | None = None
+    opening_target: bool = False
+    target_lost: bool = False
+    counts: dict[NodeStatus, int] = field(default_factory=dict)
+    slots: int = 0
+    open: dict[str, Effect] = field(default_factory=dict)
+    housekeeping: dict[str, Effect] = field(default_factory=dict)
+    met: dict[str, None] = field(default_factory=dict)
+    doomed: dict[str, str] = field(default_factory=dict)
+    between: dict[str, None] = field(default_factory=dict)
+    merging: bool = False
+    merge_queue: list[str] = field(default_factory=list)
+    merged: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def plan(self) -> Plan:
+        return self.facts.plan
+
+    @property
+    def facts(self) -> PlanBuilt:
+        """What was built. Never None after the first batch."""
+        assert self.built is not None
+        return self.built
+
+    def worktree_path(self, node: Node, attempt: int) -> str:
+        """``<root>/<plan>/<node>/<attempt>``; a qualified producer id is no path, so its node's id stands there."""
+        name = node.producer_id if _PATH_SAFE.match(node.producer_id) else node.id
+        return f"{self.facts.worktree_root}/{self.common.run_id}/{name}/{attempt}"
+
+    def pin(self, node: Node, attempt: int) -> str:
+        return f"refs/pilothouse/plans/{self.common.run_id}/{node.id}/{attempt}"
+
+    def merged_pin(self, node: Node) -> str:
+        return f"refs/pilothouse/plans/{self.common.run_id}/{node.id}/merged"
+
+    def rescue_ref(self, node: Node, attempt: int) -> str:
+        return f"refs/pilothouse/rescue/{self.common.run_id}/{node.id}/{attempt}"
+
+    def open_effect(self, node_id: str) -> PhaseEffect | None:
+        """The phase of a node that is being performed."""
+        return next(
+            (e for e in self.open.values() if isinstance(e, PhaseEffect) and e.node_id == node_id),
+            None,
+        )
+
+    def count(self, *statuses: NodeStatus) -> int:
+        return sum(self.counts.get(status, 0) for status in statuses)
+
+    def in_status(self, *statuses: NodeStatus) -> Iterator[NodeState]:
+        return (node for node in self.nodes.values() if node.status in statuses)
+
+    def find(self, name: str) -> NodeState | None:
+        """A node by id or producer id."""
+        node = self.plan.find_node(name)
+        return self.nodes[node.id] if node else None
