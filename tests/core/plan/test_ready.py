@@ -36,6 +36,7 @@ def test_coordination_nodes_take_no_slot() -> None:
     assert names(plan, queue.first(0)) == ["join"]
     assert names(plan, queue.first(1)) == ["join", "a"]
     assert len(queue) == 3
+    assert queue.working == 2
 
 
 def test_asking_removes_nothing_and_discarding_does() -> None:

@@ -88,6 +88,7 @@ def _aggregate(counts: list[int]) -> NodeStatus:
 class _Tally:
     """What is kept per group, by column. ``last_end`` is the latest end so far, complete or not."""
 
+    group: str
     status: NodeStatus = NodeStatus.PENDING
     children: list[int] = field(default_factory=lambda: [0] * len(_COLUMNS))
     nodes: list[int] = field(default_factory=lambda: [0] * len(_COLUMNS))
@@ -100,12 +101,10 @@ class GroupStates:
 
     def __init__(self, plan: Plan, statuses: Mapping[str, NodeStatus]) -> None:
         """``statuses`` holds every node's present status by id. Linear in groups and nodes."""
-        self._tallies = {group: _Tally() for group in plan.groups}
+        self._tallies = {group: _Tally(group) for group in plan.groups}
         around = {group: [self._tallies[outer] for outer in plan.ancestry(group)] for group in plan.groups}
-        names = {group: list(plan.ancestry(group)) for group in plan.groups}
         # By node: the groups around it, innermost first.
         self._around = {node.id: around[node.group] for node in plan.nodes.values() if node.group is not None}
-        self._names = {node.id: names[node.group] for node in plan.nodes.values() if node.group is not None}
         for node, tallies in self._around.items():
             column = _COLUMN[statuses[node]]
             tallies[0].children[column] += 1
@@ -146,7 +145,7 @@ class GroupStates:
         changed: list[str] = []
         before, after = _COLUMN[old], _COLUMN[new]
         child_before, child_after = before, after
-        for index, tally in enumerate(self._around[node]):
+        for tally in self._around[node]:
             if new is NodeStatus.RUNNING and (tally.started_at is None or at < tally.started_at):
                 tally.started_at = at
             if new in TERMINAL and (tally.last_end is None or at > tally.last_end):
@@ -159,7 +158,7 @@ class GroupStates:
                 status, tally.status = tally.status, _aggregate(tally.children)
                 child_before, child_after = _COLUMN[status], _COLUMN[tally.status]
                 if child_before != child_after:
-                    changed.append(self._names[node][index])
+                    changed.append(tally.group)
         return changed
 
 
