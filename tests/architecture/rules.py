@@ -57,7 +57,7 @@ PURE_PARTS = frozenset(
 IMPURE_CALLS = frozenset({"open", "input", "print", "eval", "exec"})
 CLOCK_READERS = frozenset({"now", "utcnow", "today"})
 
-WARDEN = tuple(f"{ROOT}.adapters.work.{name}" for name in ("warden", "keeper", "protocol"))
+WARDEN = tuple(f"{ROOT}.adapters.work.{name}" for name in ("daemon", "warden", "keeper", "protocol"))
 # What it may reach beyond its own room, which must stand alone too.
 WARDEN_MAY_REACH = frozenset({ROOT, f"{ROOT}.core.run.output", f"{ROOT}.errors"})
 

@@ -32,8 +32,7 @@ def test_git_commits_as_nobody_real_and_reaches_no_network(tmp_path: Path) -> No
     assert "not allowed" in git("ls-remote", "https://127.0.0.1:1/x").stderr
 
 
-@pytest.mark.parametrize(("ci", "status"), [("", 0), ("true", 1)])
-@pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["alone", "with workers"])
+@pytest.mark.parametrize(("ci", "status", "workers"), [("", 0, []), ("true", 1, []), ("true", 1, ["-n", "1"])])
 def test_a_skip_is_told_once_with_its_cure_and_fails_in_ci(
     ci: str, status: int, workers: list[str], tmp_path: Path
 ) -> None:
