@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,10 +35,8 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 @pytest.fixture(params=["real", "twin"])
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    made: World = RealWorld(tmp_path) if request.param == "real" else TwinWorld()
-    yield made
-    made.close()
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
+    return RealWorld(tmp_path) if request.param == "real" else TwinWorld()
 
 
 def place(world: World, node: str = "node", attempt: int = 1) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,10 +29,8 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[RealWorld]:
-    made = RealWorld(tmp_path)
-    yield made
-    made.close()
+def world(tmp_path: Path) -> RealWorld:
+    return RealWorld(tmp_path)
 
 
 @pytest.fixture
@@ -101,11 +99,8 @@ class TestInspect:
         world = RealWorld(tmp_path, {**ENVIRONMENT, "GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"})
         # The variable is not one that may stay, so git is asked to assume it by configuration of the runner.
         world.adapter._git._env["GIT_TEST_ASSUME_DIFFERENT_OWNER"] = "1"
-        try:
-            with pytest.raises(BadInput, match=r"safe\.directory"):
-                run(world.git.inspect(world.repo))
-        finally:
-            world.close()
+        with pytest.raises(BadInput, match=r"safe\.directory"):
+            run(world.git.inspect(world.repo))
 
 
 def stop_in_a_rebase(world: RealWorld, branch: str) -> None:
@@ -149,13 +144,10 @@ class TestTarget:
 
         async def race() -> None:
             other = GitAdapter(ENVIRONMENT)
-            try:
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(others(other))
-                    for n, source in enumerate(sources):
-                        group.create_task(squash(world, "target", source, pin=f"refs/pilothouse/plan/{n}"))
-            finally:
-                other.close()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(others(other))
+                for n, source in enumerate(sources):
+                    group.create_task(squash(world, "target", source, pin=f"refs/pilothouse/plan/{n}"))
 
         run(race())
         head = world.ref("refs/heads/target")
@@ -289,15 +281,11 @@ class TestWorktrees:
         allow = {"GIT_ALLOW_PROTOCOL": "file"}
         sh(world.repo, "submodule", "add", "--quiet", library.repo, "lib", env=allow)
         sh(world.repo, "commit", "--quiet", "--message=with a submodule")
-        library.close()
         git = GitAdapter({**ENVIRONMENT, **allow})
         path = f"{world.trees}/plan/sub/1"
-        try:
-            run(git.add_worktree(world.repo, path, sh(world.repo, "rev-parse", "HEAD")))
-            assert Path(path, "lib/README.md").read_text() == "hello\n"
-            run(git.remove_worktree(world.repo, path))
-        finally:
-            git.close()
+        run(git.add_worktree(world.repo, path, sh(world.repo, "rev-parse", "HEAD")))
+        assert Path(path, "lib/README.md").read_text() == "hello\n"
+        run(git.remove_worktree(world.repo, path))
         assert not os.path.lexists(path)
         assert Path(world.repo, "lib/README.md").exists()
 
@@ -371,7 +359,7 @@ class TestCommitAll:
     def test_an_embedded_repository_is_recorded_and_warned_about(
         self, world: RealWorld, path: str, caplog: pytest.LogCaptureFixture
     ) -> None:
-        RealWorld(Path(path, "inner")).close()
+        RealWorld(Path(path, "inner"))
         committed(world, path)
         assert "embedded_repository" in caplog.text
 
@@ -399,13 +387,8 @@ class TestCommitAll:
         }
         sh(world.repo, "config", "user.name", "Configured")
         git = GitAdapter(nobody)
-        try:
-            world.write(path, "new.txt", "n\n")
-            made = run(
-                git.commit_all(path, baseline=world.base, message="m", expects_no_changes=False, evidence_id="n1")
-            )
-        finally:
-            git.close()
+        world.write(path, "new.txt", "n\n")
+        made = run(git.commit_all(path, baseline=world.base, message="m", expects_no_changes=False, evidence_id="n1"))
         assert isinstance(made, Committed)
         who = sh(world.repo, "log", "-1", "--format=%an %cn %ae", made.commit)
         assert who == "Configured Configured pilothouse@localhost.invalid"
@@ -484,7 +467,6 @@ class TestSweep:
         other = RealWorld(tmp_path / "other")
         path = f"{world.trees}/plan/other/1"
         run(other.git.add_worktree(other.repo, path, other.base))
-        other.close()
         assert run(world.git.sweep(world.repo, world.trees, frozenset())) == {}
         assert Path(path, "README.md").exists()
 

@@ -6,12 +6,10 @@ import asyncio
 import os
 import signal
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from pilothouse.adapters.git.process import Child
 from pilothouse.adapters.git.run import Runner, clean_environment
 from pilothouse.errors import GitFailed, Unavailable
 
@@ -27,10 +25,8 @@ def fake_git(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def runner(fake_git: Path) -> Iterator[Runner]:
-    made = Runner({"PATH": f"{fake_git.parent}:{os.environ['PATH']}"})
-    yield made
-    made.close()
+def runner(fake_git: Path) -> Runner:
+    return Runner({"PATH": f"{fake_git.parent}:{os.environ['PATH']}"})
 
 
 def alive(pid: int) -> bool:
@@ -136,18 +132,10 @@ def test_a_second_cancellation_does_not_leave_it_behind(runner: Runner, tmp_path
     assert not alive(asyncio.run(cancelled_twice()))
 
 
-def test_a_child_ended_before_its_start_never_starts(tmp_path: Path) -> None:
-    child = Child(["/bin/sh", "-c", f"touch {tmp_path}/started"], {}, timeout=10)
-    child.end()
-    assert child.run().status == -signal.SIGTERM
-    assert not (tmp_path / "started").exists()
-
-
 def test_without_git_it_is_said(tmp_path: Path) -> None:
     runner = Runner({"PATH": str(tmp_path)})
     with pytest.raises(Unavailable):
         asyncio.run(runner.run("version", cwd="/"))
-    runner.close()
 
 
 def open_descriptors() -> int:

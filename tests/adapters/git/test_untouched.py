@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,10 +13,8 @@ from pilothouse.core.plan.integration import Committed, Merged, Strategy
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[RealWorld]:
-    made = RealWorld(tmp_path)
-    yield made
-    made.close()
+def world(tmp_path: Path) -> RealWorld:
+    return RealWorld(tmp_path)
 
 
 def photograph(repo: str) -> dict[str, object]:

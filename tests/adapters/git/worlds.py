@@ -48,7 +48,6 @@ class World(Protocol):
     def worktree_files(self, path: str) -> dict[str, str]: ...
     def leave(self, path: str, name: str, text: str) -> None: ...
     def exists(self, path: str) -> bool: ...
-    def close(self) -> None: ...
 
 
 def sh(cwd: str | Path, *args: str, stdin: str = "", env: Mapping[str, str] | None = None) -> str:
@@ -129,9 +128,6 @@ class RealWorld:
     def exists(self, path: str) -> bool:
         return os.path.lexists(path)
 
-    def close(self) -> None:
-        self.adapter.close()
-
 
 class TwinWorld:
     """The same over :class:`MemoryWorld`."""
@@ -179,8 +175,6 @@ class TwinWorld:
 
     def exists(self, path: str) -> bool:
         return path in self.world.leftovers or path in self.repository.worktrees
-
-    def close(self) -> None: ...
 
 
 def merged_with(files: Mapping[str, str], **changes: str) -> dict[str, str]:

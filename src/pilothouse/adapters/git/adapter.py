@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pilothouse.adapters.git import commits, history, merges, objects, refs, repository, rescue, sweep, worktrees
+from pilothouse.adapters.git.layout import CommonDir
 from pilothouse.adapters.git.run import Runner
 from pilothouse.core.plan.integration import (
     CheckedOut,
@@ -26,25 +27,20 @@ from pilothouse.core.plan.integration import (
 
 
 class GitAdapter:
-    """Git >= 2.38 by its command line. ``environ`` is what git inherits, by default this process's own;
-    ``threads`` bounds how many git commands run at once."""
+    """Git >= 2.38 by its command line. ``environ`` is what git inherits, by default this process's own."""
 
-    def __init__(self, environ: Mapping[str, str] | None = None, *, threads: int = 16) -> None:
-        self._git = Runner(environ, threads=threads)
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        self._git = Runner(environ)
         self._identity = objects.Identity(self._git)
         self._queue = merges.MergeQueue(self._git, self._identity)
-        self._common: dict[str, str] = {}
-
-    def close(self) -> None:
-        """Release the threads. Idempotent."""
-        self._git.close()
+        self._known: dict[str, CommonDir] = {}
 
     async def version(self) -> tuple[int, int, int]:
         return await repository.version(self._git)
 
     async def inspect(self, path: str) -> Repository:
-        found = await repository.inspect(self._git, str(Path(path).absolute()) if path else path)
-        self._common[path] = self._common[found.root] = found.common_dir
+        found, common = await repository.inspect(self._git, str(Path(path).absolute()) if path else path)
+        self._known[path] = self._known[found.root] = common
         return found
 
     async def resolve(self, repo: str, revision: str) -> str:
@@ -63,7 +59,7 @@ class GitAdapter:
         return await objects.merge_forward(self._git, self._identity, repo, commits, message)
 
     async def add_worktree(self, repo: str, path: str, commit: str) -> None:
-        await worktrees.add_worktree(self._git, repo, await self._common_dir(repo), path, commit)
+        await worktrees.add_worktree(self._git, repo, (await self._common(repo)).path, path, commit)
 
     async def worktree_head(self, path: str) -> str:
         return await worktrees.worktree_head(self._git, path)
@@ -97,7 +93,7 @@ class GitAdapter:
     ) -> Merged | Conflict | CheckedOut:
         return await self._queue.merge_into(
             repo,
-            await self._common_dir(repo),
+            await self._common(repo),
             branch,
             source,
             message=message,
@@ -131,13 +127,13 @@ class GitAdapter:
         )
 
     async def rescue(self, repo: str, path: str, ref: str, message: str) -> Rescued | None:
-        return await rescue.rescue(self._git, self._identity, repo, await self._common_dir(repo), path, ref, message)
+        return await rescue.rescue(self._git, self._identity, repo, (await self._common(repo)).path, path, ref, message)
 
     async def remove_worktree(self, repo: str, path: str) -> None:
-        await worktrees.remove_worktree(self._git, repo, await self._common_dir(repo), path)
+        await worktrees.remove_worktree(self._git, repo, (await self._common(repo)).path, path)
 
     async def sweep(self, repo: str, root: str, tracked: frozenset[str]) -> Mapping[str, str]:
-        return await asyncio.to_thread(sweep.sweep, await self._common_dir(repo), root, tracked)
+        return await asyncio.to_thread(sweep.sweep, (await self._common(repo)).path, root, tracked)
 
     async def summary(self, repo: str, base: str, commit: str) -> WorkSummary:
         return await history.summary(self._git, repo, base, commit)
@@ -148,7 +144,7 @@ class GitAdapter:
     async def delete_refs(self, repo: str, prefix: str) -> None:
         await refs.delete_refs(self._git, repo, prefix)
 
-    async def _common_dir(self, repo: str) -> str:
-        if repo not in self._common:
-            self._common[repo] = await repository.common_dir(self._git, repo)
-        return self._common[repo]
+    async def _common(self, repo: str) -> CommonDir:
+        if repo not in self._known:
+            self._known[repo] = await repository.common_dir(self._git, repo)
+        return self._known[repo]

@@ -10,9 +10,17 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 _HEADS = b"refs/heads/"
 _DETACHED = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
+
+
+class CommonDir(NamedTuple):
+    """The directory all worktrees of a repository share, and whether it has a main worktree beside it."""
+
+    path: str
+    bare: bool
 
 
 def read(path: Path) -> bytes | None:
@@ -66,19 +74,26 @@ def half_made(admin: Path) -> bool:
     return read(admin / "locked") == b"initializing" or not (admin / "index").exists()
 
 
-def busy_branches(common_dir: str) -> dict[str, str]:
-    """Branches that a rebase or bisect in some worktree will come back to, with that worktree's path.
+def checked_out(common_dir: CommonDir) -> dict[str, str]:
+    """Branches that are checked out in some worktree, or that a rebase or bisect there will come back to, with
+    that worktree's path: what ``git branch -f`` refuses to move.
 
-    HEAD is detached meanwhile, so ``git worktree list`` does not name them; ``git branch -f`` refuses to move
-    them for the same reason.
+    Read from the files, because ``git worktree list`` does not name the latter, and because every git command
+    that goes through all worktrees dies when one of them is being added or removed at that moment. Repositories
+    that keep their refs in a ``reftable`` have no such file for HEAD: see :func:`keeps_heads_in_files`.
     """
-    common = Path(common_dir)
-    places = [(common.parent if common.name == ".git" else common, common), *registered(common_dir)]
+    common = Path(common_dir.path)
+    main = [] if common_dir.bare else [(common.parent if common.name == ".git" else common, common)]
     found: dict[str, str] = {}
-    for worktree, admin in places:
-        rebased = (read(admin / folder / "head-name") for folder in ("rebase-merge", "rebase-apply"))
-        bisected = read(admin / "BISECT_START")
-        for name in (*rebased, None if bisected is None else _HEADS + bisected.removeprefix(_HEADS)):
-            if name is not None and name.startswith(_HEADS):
+    for worktree, admin in (*main, *registered(common_dir.path)):
+        head = read(admin / "HEAD") or b""
+        rebased = (read(admin / folder / "head-name") or b"" for folder in ("rebase-merge", "rebase-apply"))
+        bisected = read(admin / "BISECT_START") or b""
+        for name in (head.removeprefix(b"ref: "), *rebased, _HEADS + bisected.removeprefix(_HEADS)):
+            if name.startswith(_HEADS) and name != _HEADS:
                 found.setdefault(os.fsdecode(name.removeprefix(_HEADS)), str(worktree))
     return found
+
+
+def keeps_heads_in_files(common_dir: CommonDir) -> bool:
+    return not Path(common_dir.path, "reftable").exists()

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from weakref import WeakValueDictionary
 
 from pilothouse.adapters.git import objects, refs
-from pilothouse.adapters.git.layout import busy_branches
+from pilothouse.adapters.git.layout import CommonDir
 from pilothouse.adapters.git.objects import Identity, Tip
 from pilothouse.adapters.git.run import Runner
+from pilothouse.adapters.git.worktrees import where_checked_out
 from pilothouse.core.plan.integration import CheckedOut, Conflict, Merged, Strategy
 from pilothouse.errors import BadInput, GitFailed
 
@@ -34,7 +35,7 @@ class MergeQueue:
     async def merge_into(
         self,
         repo: str,
-        common_dir: str,
+        common: CommonDir,
         branch: str,
         source: str,
         *,
@@ -44,7 +45,7 @@ class MergeQueue:
         pin: str,
     ) -> Merged | Conflict | CheckedOut:
         refs.check_ref(pin)
-        lock = self._locks.setdefault((common_dir, branch), asyncio.Lock())
+        lock = self._locks.setdefault((common.path, branch), asyncio.Lock())
         async with lock:
             pause = _FIRST_PAUSE_SECONDS
             failure: GitFailed | None = None
@@ -54,7 +55,7 @@ class MergeQueue:
                     return Merged(commit=seen.pinned)
                 if seen.head is None:
                     raise BadInput(f"there is no branch {branch!r} to merge into", fix="create it first")
-                busy = seen.checked_out or busy_branches(common_dir).get(branch)
+                busy = await where_checked_out(self._git, repo, common, branch)
                 if busy:
                     return CheckedOut(path=busy)
                 merged = await objects.merge_onto(

@@ -13,11 +13,10 @@ _SAFE_REF = re.compile(r"refs/pilothouse(?:/(?!\.)[A-Za-z0-9._-]+(?<!\.)(?<!\.lo
 
 
 class Heads(NamedTuple):
-    """What one look at a branch and a pin found. ``checked_out`` is the worktree that has it as HEAD."""
+    """What one look at a branch and a pin found; ``tree`` is that of the branch's head."""
 
     head: str | None
     tree: str
-    checked_out: str
     pinned: str | None
 
 
@@ -28,19 +27,19 @@ def check_ref(ref: str) -> None:
 
 
 async def look(git: Runner, repo: str, branch: str, pin: str | None = None) -> Heads:
-    """A branch's head, its tree, where it is checked out, and a pin: one process, one consistent answer each."""
+    """A branch's head with its tree, and a pin, in one process."""
     name = f"refs/heads/{branch}"
     answer = await git.run(
         "for-each-ref",
-        "--format=%(refname)%00%(objectname)%00%(tree)%00%(worktreepath)%00",
+        "--format=%(refname)%00%(objectname)%00%(tree)%00",
         name, *([pin] if pin else []),
         cwd=repo, writes=False,
     )  # fmt: skip
     fields = answer.text.split("\0")
-    found = {fields[i].lstrip("\n"): fields[i + 1 : i + 4] for i in range(0, len(fields) - 4, 4)}
-    head, tree, where = found.get(name, ["", "", ""])
+    found = {fields[i].lstrip("\n"): fields[i + 1 : i + 3] for i in range(0, len(fields) - 3, 3)}
+    head, tree = found.get(name, ["", ""])
     pinned = found.get(pin, [""])[0] if pin else ""
-    return Heads(head or None, tree, where, pinned or None)
+    return Heads(head or None, tree, pinned or None)
 
 
 async def branch_head(git: Runner, repo: str, branch: str) -> str | None:

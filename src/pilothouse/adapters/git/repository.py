@@ -9,9 +9,10 @@ import os
 import re
 from pathlib import Path
 
-from pilothouse.adapters.git import names, parse
-from pilothouse.adapters.git.layout import busy_branches
+from pilothouse.adapters.git import layout, names, parse
+from pilothouse.adapters.git.layout import CommonDir
 from pilothouse.adapters.git.run import Runner
+from pilothouse.adapters.git.worktrees import list_worktrees
 from pilothouse.core.plan.integration import Repository
 from pilothouse.errors import BadInput, GitFailed
 
@@ -27,34 +28,36 @@ async def version(git: Runner) -> tuple[int, int, int]:
     return parse.version((await git.run("version", cwd="/", writes=False)).text)
 
 
-async def common_dir(git: Runner, path: str) -> str:
-    """The directory all worktrees of a repository share, absolute. Raises ``BadInput`` as :func:`inspect`."""
+async def common_dir(git: Runner, path: str) -> CommonDir:
+    """What all worktrees of the repository at ``path`` share. Raises ``BadInput`` as :func:`inspect`."""
     _check_directory(path)
     try:
-        # Relative to the directory asked from: ``--path-format`` would do, but not for a path ending in a newline.
         found = await git.run("rev-parse", "--git-common-dir", cwd=path, writes=False)
     except GitFailed as failed:
         raise _not_a_repository(path, failed) from failed
-    return str((Path(path) / found.text).resolve())
+    common = str((Path(path) / found.text).resolve())
+    # Not --is-bare-repository, which answers for where it is asked: a linked worktree is never bare.
+    bare = await git.run("config", "--bool", "--get", "core.bare", cwd=common, writes=False, ok=(0, 1))
+    return CommonDir(common, bare.text == "true")
 
 
-async def inspect(git: Runner, path: str) -> Repository:
+async def inspect(git: Runner, path: str) -> tuple[Repository, CommonDir]:
     common = await common_dir(git, path)
     inside = await git.run("rev-parse", "--show-toplevel", cwd=path, writes=False, ok=(0, 128))
-    listed = parse.worktrees((await git.run("worktree", "list", "--porcelain", "-z", cwd=path, writes=False)).stdout)
+    listed = await list_worktrees(git, path)
     # Outside any checkout (a bare repository, or inside ``.git``) the main worktree is what is meant.
     root = inside.text if inside.status == 0 else listed[0].path
     here = next((entry for entry in listed if os.path.realpath(entry.path) == os.path.realpath(root)), listed[0])
-    checked_out = {entry.branch: entry.path for entry in listed if entry.branch and not entry.bare}
-    return Repository(
+    in_use = {entry.branch: entry.path for entry in listed if entry.branch and not entry.bare}
+    repository = Repository(
         root=root,
-        common_dir=common,
+        common_dir=common.path,
         bare=here.bare,
         head_branch=here.branch,
         head_commit=here.head or (await _head_commit(git, root) if here.bare else None),
-        checked_out=checked_out
-        | {name: where for name, where in busy_branches(common).items() if name not in checked_out},
+        checked_out=layout.checked_out(common) | in_use,
     )
+    return repository, common
 
 
 async def _head_commit(git: Runner, root: str) -> str | None:

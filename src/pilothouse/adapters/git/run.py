@@ -6,15 +6,13 @@ gone before the cancellation goes on. Does not know what any command means; its 
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from pilothouse.adapters.git.process import Child, Ended
+from pilothouse.adapters.git.process import run_process
 from pilothouse.errors import GitFailed, Unavailable
 
 QUICK_SECONDS = 120.0
@@ -113,16 +111,11 @@ def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class Runner:
-    """Runs git commands on threads of its own, so that a slow one never blocks other blocking work."""
+    """Runs git commands with one environment. How many run at once is the caller's to bound."""
 
-    def __init__(self, environ: Mapping[str, str] | None = None, *, threads: int = 16) -> None:
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
         self._env = clean_environment(os.environ if environ is None else environ)
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="git")
         self._git: str | None = None
-
-    def close(self) -> None:
-        """Release the threads; commands still running are awaited."""
-        self._threads.shutdown(wait=True)
 
     def has_variable(self, name: str) -> bool:
         """Whether commands get this variable, with something in it."""
@@ -159,7 +152,7 @@ class Runner:
             variables.update(env)
         data = stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin
         argv = [self._executable(), "-C", cwd, *_OPTIONS, *args]
-        ended = await self._follow(Child(argv, variables, stdin=data, timeout=timeout, limit=limit))
+        ended = await run_process(argv, variables, stdin=data, timeout=timeout, limit=limit)
         stderr = ended.stderr.decode("utf-8", "replace")
         if ended.timed_out:
             raise GitFailed(list(args), ended.status, f"timed out after {timeout:g} s. {stderr}")
@@ -173,20 +166,3 @@ class Runner:
         if self._git is None:
             raise Unavailable("git is not installed, or not on PATH")
         return self._git
-
-    async def _follow(self, child: Child) -> Ended:
-        running: Future[Ended] = self._threads.submit(child.run)
-        awaited = asyncio.wrap_future(running)
-        try:
-            return await asyncio.shield(awaited)
-        except asyncio.CancelledError:
-            child.end()
-            # Bounded by the child's own grace; a second cancellation must not leave the process behind.
-            while not awaited.done():
-                try:
-                    await asyncio.wait({awaited})
-                except asyncio.CancelledError:
-                    continue
-            if not awaited.cancelled():
-                awaited.exception()
-            raise

@@ -11,7 +11,8 @@ import asyncio
 import os
 from pathlib import Path
 
-from pilothouse.adapters.git import layout, refs
+from pilothouse.adapters.git import layout, parse, refs
+from pilothouse.adapters.git.layout import CommonDir
 from pilothouse.adapters.git.removal import remove_empty_parents, remove_tree
 from pilothouse.adapters.git.run import SLOW_SECONDS, Result, Runner
 from pilothouse.errors import GitFailed
@@ -21,6 +22,7 @@ _PAUSE_SECONDS = 0.02
 _SETTLE_SECONDS = 1.0
 """How long a git that outlived its owner may take to finish an ``add`` before it counts as killed."""
 _RACES = ("failed to read", "could not create leading directories", "could not create directory", "Unable to create")
+_ANY = range(-64, 256)
 _LEVELS = 2
 """Folders above a worktree that are ours: ``<plan>/<node>/<attempt>``."""
 
@@ -29,7 +31,7 @@ async def add_worktree(git: Runner, repo: str, common_dir: str, path: str, commi
     place = Path(path)
     if not place.is_absolute():
         raise ValueError(f"a worktree path is absolute, not {path!r}")
-    if await asyncio.to_thread(_occupied, place):
+    if _occupied(place):
         if await _usable(git, common_dir, place, commit):
             return
         await remove_worktree(git, repo, common_dir, path)
@@ -52,7 +54,7 @@ async def worktree_head(git: Runner, path: str) -> str:
 
 async def remove_worktree(git: Runner, repo: str, common_dir: str, path: str) -> None:
     place = Path(path)
-    if await asyncio.to_thread(os.path.realpath, common_dir) in _inside(place):
+    if _holds(place, common_dir):
         raise GitFailed(["worktree", "remove", path], 1, "the repository itself lies inside; nothing was removed")
     # git would follow a link to whatever worktree it points at.
     if place.is_symlink():
@@ -63,18 +65,33 @@ async def remove_worktree(git: Runner, repo: str, common_dir: str, path: str) ->
         await asyncio.to_thread(remove_tree, place)
         if removed.status != 0:
             await _registration(git, "remove", "--force", "--force", "--", path, repo=repo, ok=(0, 128, 255))
-    await asyncio.to_thread(remove_empty_parents, place, _LEVELS)
+    remove_empty_parents(place, _LEVELS)
+
+
+async def list_worktrees(git: Runner, repo: str) -> list[parse.Worktree]:
+    return parse.worktrees((await _registration(git, "list", "--porcelain", "-z", repo=repo)).stdout)
+
+
+async def where_checked_out(git: Runner, repo: str, common: CommonDir, branch: str) -> str | None:
+    """The worktree that has ``branch`` as HEAD, or will come back to it after a rebase or bisect."""
+    found = layout.checked_out(common).get(branch)
+    if found is None and not layout.keeps_heads_in_files(common):
+        listed = await list_worktrees(git, repo)
+        found = next((entry.path for entry in listed if entry.branch == branch and not entry.bare), None)
+    return found
 
 
 async def _registration(git: Runner, *args: str, repo: str, ok: tuple[int, ...] = (0,)) -> Result:
+    """``git worktree …``, tried again when it met another one half-way."""
     for attempt in range(_TRIES):
-        try:
-            return await git.run("worktree", *args, cwd=repo, ok=ok, timeout=SLOW_SECONDS)
-        except GitFailed as failed:
-            if attempt == _TRIES - 1 or not any(race in failed.stderr for race in _RACES):
-                raise
+        done = await git.run("worktree", *args, cwd=repo, ok=_ANY, timeout=SLOW_SECONDS)
+        raced = done.status != 0 and any(race in done.stderr for race in _RACES)
+        if not raced or attempt == _TRIES - 1:
+            break
         await asyncio.sleep(_PAUSE_SECONDS * (attempt + 1))
-    raise AssertionError("unreachable")
+    if done.status not in ok:
+        raise GitFailed(["worktree", *args], done.status, done.stderr)
+    return done
 
 
 async def _usable(git: Runner, common_dir: str, place: Path, commit: str) -> bool:
@@ -110,15 +127,9 @@ def _occupied(place: Path) -> bool:
         return False
 
 
-def _inside(place: Path) -> _Below:
-    return _Below(os.path.realpath(place) if not place.is_symlink() else "\0")
-
-
-class _Below:
-    """The set of paths at or below one."""
-
-    def __init__(self, top: str) -> None:
-        self._top = top
-
-    def __contains__(self, path: str) -> bool:
-        return path == self._top or path.startswith(self._top.rstrip(os.sep) + os.sep)
+def _holds(place: Path, common_dir: str) -> bool:
+    """Whether removing ``place`` would remove the repository. A link holds nothing."""
+    if place.is_symlink():
+        return False
+    top, common = os.path.realpath(place), os.path.realpath(common_dir)
+    return common == top or common.startswith(top.rstrip(os.sep) + os.sep)
