@@ -16,9 +16,9 @@ BUSY_TIMEOUT_S = 5.0
 OLDEST_SQLITE = (3, 35, 0)
 """The first with RETURNING."""
 
-_CHECKPOINT_PAGES = 4096
-"""16 MB: the log's own pages are written once each, so a longer write-ahead log means fewer copies of the hot pages of
-the read model; beyond this, readers and restarts would begin to feel it."""
+_CHECKPOINT_PAGES = 1000
+"""Folding the write-ahead log into the file makes the commit that does it wait. Measured: at 1,000 pages (4 MB) never
+more than 8 ms, at 4,000 up to 20, at 16,000 up to 50, at the same throughput. A stop is a commit: short waits win."""
 
 
 def connect_writer(path: Path) -> sqlite3.Connection:

@@ -20,24 +20,17 @@ SCHEMA_FILE = Path(__file__).with_name("schema.sql")
 
 
 def prepare(connection: sqlite3.Connection) -> None:
-    """Make the database ready for use. One transaction: a crash in the middle leaves what was there before.
+    """Make the database ready for use. A crash in the middle leaves what was there before.
 
     Raises ``Unavailable`` when it belongs to a newer program or to something else."""
-    if _revision(connection) == REVISION_NEEDED:
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        revision = _revision(connection)  # again: another process may have come first
-        if revision is None:
-            _create(connection)
-        elif revision < REVISION_NEEDED:
-            _upgrade(connection)
-        if connection.in_transaction:
-            connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+    revision = _revision(connection)
+    if revision is None:
+        revision = _create(connection)
+    if revision < REVISION_NEEDED:
+        # Imported here because it costs more than everything else a start does, and is hardly ever needed.
+        from pilothouse.adapters.store.migrations.migrate import migrate  # noqa: PLC0415
+
+        migrate(connection)
 
 
 def _revision(connection: sqlite3.Connection) -> str | None:
@@ -57,15 +50,19 @@ def _revision(connection: sqlite3.Connection) -> str | None:
     return revision
 
 
-def _create(connection: sqlite3.Connection) -> None:
-    # Not executescript: it would commit first, and with that give the lock away.
-    for statement in SCHEMA_FILE.read_text(encoding="utf-8").split(";\n"):
-        if statement.strip():
-            connection.execute(statement)
-
-
-def _upgrade(connection: sqlite3.Connection) -> None:
-    # Imported here because it costs more than everything else a start does, and is hardly ever needed.
-    from pilothouse.adapters.store.migrations.migrate import migrate  # noqa: PLC0415
-
-    migrate(connection)
+def _create(connection: sqlite3.Connection) -> str:
+    """Answers the revision that is there now: another process may have come first."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        revision = _revision(connection)
+        if revision is None:
+            # Not executescript: it would commit first, and with that give the lock away.
+            for statement in SCHEMA_FILE.read_text(encoding="utf-8").split(";\n"):
+                if statement.strip():
+                    connection.execute(statement)
+            revision = REVISION_NEEDED
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    return revision

@@ -117,8 +117,10 @@ class Writer:
                 pass  # SQLite took it back by itself in between
 
 
-def _failed(error: Exception) -> StoreFailed:
-    """One exception for each waiter: a shared one would collect the tracebacks of all."""
+def _failed(error: Exception) -> Exception:
+    """What a waiter is told: his own exception, as a shared one would collect the tracebacks of all."""
+    if not isinstance(error, sqlite3.Error):
+        return error  # a bug in the job: it has one waiter
     failure = StoreFailed(f"the log could not be written: {error}")
     failure.__cause__ = error
     return failure

@@ -31,10 +31,13 @@ def newest_revision() -> str:
 
 
 def migrate(connection: sqlite3.Connection, revision: str = "head") -> None:
-    """Bring a database to ``revision``. Commits a transaction that is open on ``connection``."""
+    """Bring a database to ``revision``, all steps in one transaction. ``connection`` is in autocommit mode, with no
+    transaction open."""
     engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
     config = _config()
     with engine.begin() as opened:
+        # SQLAlchemy leaves beginning to the driver, which is told not to; and whoever comes second must wait and see.
+        opened.exec_driver_sql("BEGIN IMMEDIATE")
         config.attributes["connection"] = opened
         command.upgrade(config, revision)
 
