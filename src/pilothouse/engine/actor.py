@@ -95,6 +95,7 @@ class Actor(Generic[S]):
         self._urgent: deque[_Mail] = deque()
         self._bell = asyncio.Event()
         self._stops_asked = 0
+        self._gate_closed = False
         self._flights: dict[str, _Flight] = {}
         self._batch: list[Recorded] = []
         self._committed = asyncio.Condition()
@@ -131,9 +132,14 @@ class Actor(Generic[S]):
     def in_flight(self) -> tuple[str, ...]:
         return tuple(self._flights)
 
+    def close_gate(self) -> None:
+        """Nothing new is begun from here on, until the stop that must follow has been taken."""
+        self._gate_closed = True
+
     def _put(self, mail: _Mail) -> None:
         if isinstance(mail.given, Stop | Cancel):
             self._stops_asked += 1
+            self._gate_closed = False  # the stop itself keeps it closed now
             self._urgent.append(mail)
         else:
             self._mail.append(mail)
@@ -255,7 +261,11 @@ class Actor(Generic[S]):
     def _dispatch(self) -> None:
         """Begin what should be in flight and is not, end what is and should not be. No await: see *Admit*."""
         common = self._kind.common(self._state)
-        gate_open = not self._stops_asked and common.lifecycle in (Lifecycle.RUNNING, Lifecycle.PAUSING)
+        gate_open = (
+            not self._stops_asked
+            and not self._gate_closed
+            and common.lifecycle in (Lifecycle.RUNNING, Lifecycle.PAUSING)
+        )
         wanted = self._kind.todo(self._state)
         for key, flight in self._flights.items():
             if key not in wanted:

@@ -67,6 +67,10 @@ class Supervisor:
         return self._context.epoch
 
     @property
+    def hub(self) -> Hub:
+        return self._context.hub
+
+    @property
     def live(self) -> Mapping[str, Actor[Any]]:
         """The runs being driven, by id."""
         return self._actors
@@ -90,6 +94,11 @@ class Supervisor:
         Raises ``NotFound``, ``Gone``, ``Refused``, ``BadInput``, ``StoreFailed``."""
         actor = self._actors.get(run_id) or await self._load(run_id)
         await actor.ask(given)
+
+    def close_gate(self, run_id: str) -> None:
+        """From this call on nothing new of the run is begun; a stop must follow."""
+        if (actor := self._actors.get(run_id)) is not None:
+            actor.close_gate()
 
     async def read(self, run_id: str, view: Callable[[Any, RunRow], R]) -> R:
         """A view of a run's committed state; a run that is not driven is folded from the log for it.

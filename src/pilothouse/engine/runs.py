@@ -1,0 +1,78 @@
+"""What one may ask of any run, whatever its kind: the control verbs, stop everything, delete."""
+
+from __future__ import annotations
+
+from pilothouse.core.run.events import Source
+from pilothouse.core.run.inputs import Answer, Cancel, Input, Pause, Resume, Retry, Stop
+from pilothouse.core.run.lifecycle import TERMINAL, Lifecycle
+from pilothouse.core.run.rows import RunRow
+from pilothouse.engine.ports import EventStore
+from pilothouse.engine.supervisor import Supervisor
+from pilothouse.errors import BadInput, NotFound, Refused
+
+VERBS: dict[str, Input] = {
+    "stop": Stop(),
+    "cancel": Cancel(),
+    "pause": Pause(),
+    "resume": Resume(),
+    "retry": Retry(),
+    "discard": Cancel(reason="discarded"),
+}
+
+KNOWN_ELSEWHERE = {
+    "steer": "only a chat turn can be steered",
+    "skip": "only a task run has steps to skip",
+    "takeover": "only a task run with a browser can be taken over",
+    "release": "only a task run with a browser can be released",
+}
+
+
+class Runs:
+    """Control over runs by id."""
+
+    def __init__(self, supervisor: Supervisor, store: EventStore) -> None:
+        self._supervisor = supervisor
+        self._store = store
+
+    async def control(self, run_id: str, verb: str) -> RunRow:
+        """Apply a verb and wait until it is in the log (a stop: until it is acknowledged). Answers the row after it.
+
+        Raises ``NotFound``, ``Gone``, ``Refused`` when the verb does not apply, ``BadInput`` for an unknown one."""
+        if verb in KNOWN_ELSEWHERE:
+            row = await self._store.row(run_id)
+            raise Refused(f"{verb} does not apply to a {row.kind}: {KNOWN_ELSEWHERE[verb]}")
+        given = VERBS.get(verb)
+        if given is None:
+            raise BadInput(f"{verb!r} is no verb", field="verb", fix=f"one of {', '.join(VERBS)}")
+        if verb == "discard":
+            row = await self._store.row(run_id)
+            if row.lifecycle not in TERMINAL or row.lifecycle is Lifecycle.SUCCEEDED:
+                raise Refused(f"only an interrupted run can be discarded; this one is {row.lifecycle.lower()}")
+        await self._supervisor.tell(run_id, given)
+        return await self._store.row(run_id)
+
+    async def stop_everything(self, session_id: str | None = None) -> list[RunRow]:
+        """Stop every live run, of a session or of the whole server, all gates first. Answers what was stopped."""
+        rows = await self._store.rows(lifecycles=frozenset(Lifecycle) - TERMINAL, session_id=session_id)
+        for row in rows:
+            self._supervisor.close_gate(row.id)
+        stopped: list[RunRow] = []
+        for row in rows:
+            try:
+                await self._supervisor.tell(row.id, Stop(source=Source.USER))
+            except NotFound:
+                continue
+            stopped.append(await self._store.row(row.id))
+        return stopped
+
+    async def waits(self) -> list[RunRow]:
+        """Runs with something that waits for a person, newest first."""
+        return await self._store.rows(waiting=True)
+
+    async def answer(self, wait_id: str, answer: str, by: str) -> RunRow:
+        """Answer an open wait by its id. Raises ``NotFound``, also when somebody else answered first; ``BadInput``."""
+        for row in await self.waits():
+            if any(wait.id == wait_id for wait in row.waits):
+                await self._supervisor.tell(row.id, Answer(wait_id=wait_id, answer=answer, by=by))
+                return await self._store.row(row.id)
+        raise NotFound(f"nothing waits for an answer under {wait_id!r}")

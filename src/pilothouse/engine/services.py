@@ -1,0 +1,24 @@
+"""What an interface is handed: everything a server offers, and nothing of how it does it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pilothouse.engine.plans import Plans
+from pilothouse.engine.ports import Clock
+from pilothouse.engine.queries import Queries
+from pilothouse.engine.repos import Repos
+from pilothouse.engine.runs import Runs
+from pilothouse.engine.supervisor import Supervisor
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """``supervisor`` is here for what is live and for the hub only; control goes through ``runs`` and ``plans``."""
+
+    supervisor: Supervisor
+    runs: Runs
+    plans: Plans
+    queries: Queries
+    repos: Repos
+    clock: Clock

@@ -1,0 +1,90 @@
+"""Who serves a data directory: one process, the owner, at a time.
+
+Holds the lock and ``owner.json`` (``{pid, version, socket, url, mode}``), by which clients find it. Standard library
+only: every verb of the command line imports this on its way to a server.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pilothouse.errors import Unavailable
+
+_SOCKET_LIMIT = 100
+"""Unix socket paths end at 108 bytes on Linux, 104 on macOS."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """``mode``: ``serve`` for a server somebody started, ``background`` for one a client started, which ends when
+    idle and steps down for ``serve``. ``url`` is empty without HTTP."""
+
+    pid: int
+    version: str
+    socket: str
+    mode: str
+    url: str = ""
+
+
+def private_dir(path: Path) -> Path:
+    """Make sure a directory exists that only its owner can enter. Raises ``Unavailable`` when it is somebody else's."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = path.stat()
+    if found.st_uid != os.getuid():
+        raise Unavailable(f"{path} belongs to another user; choose another data directory")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        path.chmod(0o700)
+    return path
+
+
+def socket_path(data_dir: Path) -> Path:
+    """Where the owner listens: in the data directory, or where the path would be too long, in a private directory of
+    a short name made from it."""
+    path = data_dir / "owner.sock"
+    if len(os.fsencode(path)) <= _SOCKET_LIMIT:
+        return path
+    digest = hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:16]
+    runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
+    return private_dir(runtime / f"pilothouse-{os.getuid()}-{digest}") / "owner.sock"
+
+
+def read_owner(data_dir: Path) -> Owner | None:
+    """The owner that says it serves this directory, alive or not; None without one."""
+    try:
+        return Owner(**json.loads((data_dir / "owner.json").read_text("utf-8")))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+
+
+def write_owner(data_dir: Path, owner: Owner) -> None:
+    """Atomically."""
+    fresh = data_dir / f"owner.json.{owner.pid}"
+    fresh.write_text(json.dumps(asdict(owner)), "utf-8")
+    fresh.replace(data_dir / "owner.json")
+
+
+@contextmanager
+def owning(data_dir: Path) -> Iterator[bool]:
+    """Hold the data directory's lock; False when another process does. A dead process holds nothing."""
+    private_dir(data_dir)
+    with (data_dir / "owner.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            found = read_owner(data_dir)
+            if found is not None and found.pid == os.getpid():
+                (data_dir / "owner.json").unlink(missing_ok=True)
