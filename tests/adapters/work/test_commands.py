@@ -127,7 +127,7 @@ def test_nothing_of_the_environment_or_the_arguments_is_in_the_spool_or_on_anoth
             await until_output(executor, "k")
             warden = await executor.warden_pid()
             relatives = [warden, *map(int, Path(f"/proc/{warden}/task/{warden}/children").read_text().split())]
-            assert len(relatives) == 2
+            assert len(relatives) >= 2
             for pid in relatives:
                 for shown in ("cmdline", "environ"):
                     assert secret.encode() not in Path(f"/proc/{pid}/{shown}").read_bytes()

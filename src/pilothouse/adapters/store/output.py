@@ -61,6 +61,8 @@ class FileLogStore:
         rest = redactor.feed(data) + redactor.flush()
         try:
             with self._writing:
+                self._root.parent.mkdir(parents=True, exist_ok=True)
+                self._root.mkdir(mode=0o700, exist_ok=True)
                 directory.mkdir(parents=True, exist_ok=True)
                 begin = end = _end(segments := _segments(directory))
                 starts = [segment.start for segment in segments] or [0]

@@ -13,6 +13,7 @@ from itertools import count
 from typing import Any
 
 from pilothouse.adapters.work import protocol
+from pilothouse.adapters.work.connections import peer_uid
 from pilothouse.adapters.work.places import Places, reachable
 from pilothouse.adapters.work.protocol import Message
 from pilothouse.core.run.commands import Exit, ExitReason
@@ -27,7 +28,7 @@ class Disconnected(Exception):
 
 
 class Fenced(ExecutorFailed):
-    """Raised when a newer owner has taken over, or this one was away for too long."""
+    """Raised when a newer owner has taken over."""
 
 
 class Watch:
@@ -184,7 +185,7 @@ async def connect(where: Places, epoch: int, orphan_grace: float) -> WardenClien
         sock.setblocking(False)
         with reachable(where.socket) as address:
             await asyncio.get_running_loop().sock_connect(sock, address)
-        if where.socket.lstat().st_uid != os.getuid():
+        if peer_uid(sock) != os.getuid():
             raise ExecutorFailed(f"{where.socket} belongs to another user")
         reader, writer = await asyncio.open_unix_connection(sock=sock)
     except BaseException:

@@ -43,10 +43,11 @@ _UNTOUCHABLE_AFTER = 5.0
 """Seconds of sweeps that only met processes of another user (``sudo``), after which we give up on these."""
 
 
-def keep(request: Message, channel: socket.socket, outputs: Path, spool: Spool, warden: int) -> NoReturn:
+def keep(channel: socket.socket, outputs: Path, spool: Spool, warden: int) -> NoReturn:
     """The life of a keeper; called in the fresh fork and never returns.
 
-    ``warden`` is the pid of the parent as it was before the fork. ``channel`` leads to it.
+    ``warden`` is the pid of the parent as it was before the fork, ``channel`` leads to it: the first line that comes
+    is the command, the next ones ask for its end. Forked ahead of time, a keeper waits for its command ready to go.
     """
     status = 1
     try:
@@ -54,7 +55,7 @@ def keep(request: Message, channel: socket.socket, outputs: Path, spool: Spool, 
             signal.signal(number, signal.SIG_IGN)  # to end a command is the warden's to say
         tree.signal_on_parent_death(PARENT_DIED)
         tree.become_subreaper()
-        Keeper(request, channel, outputs, spool, warden).run()
+        Keeper(channel, outputs, spool, warden).run()
         status = 0
     except BaseException:
         traceback.print_exc()  # into the warden's log; the warden sees the channel close and ends the tree
@@ -65,24 +66,24 @@ def keep(request: Message, channel: socket.socket, outputs: Path, spool: Spool, 
 class Keeper:
     """One command, from its start to the report of its end."""
 
-    def __init__(self, request: Message, channel: socket.socket, outputs: Path, spool: Spool, warden: int) -> None:
-        self._request = request
-        self._warden = warden
-        self._key: str = request["key"]
-        self._grace: float = request.get("graceMs", 100) / 1000
+    def __init__(self, channel: socket.socket, outputs: Path, spool: Spool, warden: int) -> None:
         self._channel = channel
-        self._channel.setblocking(False)
-        self._lines = protocol.Lines()
+        self._outputs = outputs
         self._spool = spool
+        self._warden = warden
+        self._lines = protocol.Lines()
         self._tree = tree.Tree()
-        self._output = SegmentWriter(outputs / request["output"], request.get("redact", ()))
         self._poll = select.poll()
-        self._wake, wake_writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if hasattr(os, "pipe2") else _pipe()
+        self._wake, wake_writer = os.pipe()
+        os.set_blocking(self._wake, False)
+        os.set_blocking(wake_writer, False)
         # A handler that does not raise would not interrupt a wait (PEP 475); a byte in a pipe does.
         signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
-        self._started_at = _now_ms()
+        self._pipe, self._pipe_writer = os.pipe()
+        os.set_blocking(self._pipe, False)
+        for fd in (self._wake, self._channel.fileno(), self._pipe):
+            self._poll.register(fd, select.POLLIN)
         self._main = 0
-        self._pipe = -1
         self._status: int | None = None
         self._reason = ""
         self._error = ""
@@ -92,17 +93,30 @@ class Keeper:
         self._untouchable_since: float | None = None
         self._deadline: float | None = None
         self._timeout: float | None = None
-        self._told = self._output.end
         self._tell_at: float | None = None
         self._last_told = 0.0
 
     def run(self) -> None:
-        """Start the command, follow it, and report."""
-        self._poll.register(self._wake, select.POLLIN)
-        self._poll.register(self._channel, select.POLLIN)
+        """Wait for the command, start it, follow it, and report. Ends at once when no command ever comes."""
+        requests: list[Message] = []
+        while not requests:
+            data = self._channel.recv(1 << 20)
+            if not data:
+                return
+            requests = self._lines.feed(data)
+        request, *more = requests
+        self._channel.setblocking(False)
+        self._key: str = request["key"]
+        self._grace: float = request.get("graceMs", 100) / 1000
+        self._started_at = _now_ms()
+        self._output = SegmentWriter(self._outputs / request["output"], request.get("redact", ()))
+        self._told = self._output.end
         self._notice_orphaned()  # it may have died before we asked to be told
         if not self._reason:
-            self._start()
+            self._start(request)
+        request.clear()
+        for message in more:
+            self._obey(message)
         while self._main and not self._empty:
             events = dict(self._poll.poll(self._wait_ms()))
             if self._wake in events:
@@ -122,30 +136,23 @@ class Keeper:
             self._reason = reason
         self._terminate(grace)
 
-    def _start(self) -> None:
-        if timeout := self._request.get("timeoutMs", 0):
+    def _start(self, request: Message) -> None:
+        if timeout := request.get("timeoutMs", 0):
             self._timeout = time.monotonic() + timeout / 1000
-        reader, writer = os.pipe()
         stdin = -1
         try:
-            stdin = spawn.text_as_stdin(self._request.get("stdin", ""))
-            request = self._request
-            self._main = spawn.spawn(request["argv"], request["cwd"], request["env"], stdin, writer)
+            stdin = spawn.text_as_stdin(request.get("stdin", ""))
+            self._main = spawn.spawn(request["argv"], request["cwd"], request["env"], stdin, self._pipe_writer)
         except (spawn.NotStarted, OSError) as error:
-            os.close(reader)
             self._reason = "not_started"
-            self._error = _redacted(str(error), self._request.get("redact", ()))
+            self._error = _redacted(str(error), request.get("redact", ()))
             return
         finally:
-            os.close(writer)
+            os.close(self._pipe_writer)
             if stdin >= 0:
                 os.close(stdin)
-        self._request.clear()
         tree.GROUPS.add(self._main)
         spawn.prefer_as_oom_victim(self._main)
-        os.set_blocking(reader, False)
-        self._pipe = reader
-        self._poll.register(reader, select.POLLIN)
 
     def _terminate(self, grace: float) -> None:
         deadline = time.monotonic() + grace
@@ -208,8 +215,11 @@ class Keeper:
             self.end("lost", self._grace)
             return
         for message in self._lines.feed(data):
-            grace = message.get("graceMs")
-            self.end(message.get("reason", "canceled"), self._grace if grace is None else grace / 1000)
+            self._obey(message)
+
+    def _obey(self, message: Message) -> None:
+        grace = message.get("graceMs")
+        self.end(message.get("reason", "canceled"), self._grace if grace is None else grace / 1000)
 
     def _notice_orphaned(self) -> None:
         if os.getppid() != self._warden:
@@ -286,13 +296,6 @@ def _drain(fd: int) -> None:
             pass
     except BlockingIOError:
         pass
-
-
-def _pipe() -> tuple[int, int]:
-    reader, writer = os.pipe()
-    os.set_blocking(reader, False)
-    os.set_blocking(writer, False)
-    return reader, writer
 
 
 def _now_ms() -> int:

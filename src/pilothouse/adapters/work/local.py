@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pilothouse.adapters.work import launch
-from pilothouse.adapters.work.client import Disconnected, Fenced, WardenClient, connect, exit_from
+from pilothouse.adapters.work.client import Disconnected, WardenClient, connect, exit_from
 from pilothouse.adapters.work.places import places
 from pilothouse.adapters.work.protocol import Message
 from pilothouse.core.run.commands import Command, Exit, ExitReason, Grew, Inventory
@@ -221,5 +221,5 @@ class LocalExecutor:
                 continue  # the next request connects
             try:
                 await client.request("ping")
-            except (Disconnected, Fenced, ExecutorFailed):
-                continue
+            except (Disconnected, ExecutorFailed):
+                continue  # whoever needs the warden next hears of it

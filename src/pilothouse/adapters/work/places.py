@@ -44,7 +44,8 @@ def places(data_dir: Path) -> Places:
 
 def prepare(where: Places) -> None:
     """Create the directories. Raises ``PermissionError`` when one belongs to somebody else or is open to others."""
-    where.outputs.mkdir(parents=True, exist_ok=True)
+    where.outputs.parent.mkdir(parents=True, exist_ok=True)
+    where.outputs.mkdir(mode=0o700, exist_ok=True)
     where.lock.parent.mkdir(mode=0o700, exist_ok=True)
     where.lock.parent.chmod(0o700)
     where.ended.mkdir(mode=0o700, exist_ok=True)

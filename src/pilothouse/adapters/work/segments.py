@@ -34,8 +34,12 @@ class SegmentWriter:
         self.end = 0
         self._starts: list[int] = []
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            self._starts = sorted(s for s in map(segment_start, os.listdir(directory)) if s is not None)  # noqa: PTH208 - names only
+            try:
+                directory.mkdir(mode=0o700)
+            except FileNotFoundError:
+                directory.mkdir(mode=0o700, parents=True)
+            except FileExistsError:
+                self._starts = _starts_in(directory)
             self._open(self._starts[-1] if self._starts else 0)
         except OSError as error:
             self._fail(error)
@@ -82,3 +86,8 @@ class SegmentWriter:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def _starts_in(directory: Path) -> list[int]:
+    starts = map(segment_start, os.listdir(directory))  # noqa: PTH208 - names only
+    return sorted(start for start in starts if start is not None)

@@ -1,9 +1,10 @@
 """What is remembered of commands beyond the life of a warden: one small file per key.
 
-A file is written as *lost* before its command starts and replaced when the command has ended, so whatever was ever
-started is known to every later warden. Nothing of a command but its key and its end is kept here: no environment,
-no arguments. Standard library only. Not synced: after a power failure nothing runs any more, and a missing or torn
-file means what an unknown key means.
+A line *lost* is written before the command starts, and a line with its end when it has ended; the last whole line
+counts. So whatever was ever started is known to every later warden, and a kill at any moment leaves the truth.
+Appending one line is as atomic as writing a new file and renaming it, and half the price. Nothing of a command but
+its key and its end is kept: no environment, no arguments. Standard library only. Not synced: after a power failure
+nothing runs any more, and a missing file means what an unknown key means.
 """
 
 from __future__ import annotations
@@ -23,32 +24,35 @@ class Spool:
         self._directory = directory
 
     def write(self, key: str, exit: ExitDict) -> None:
-        """Record how ``key`` ended, atomically. Raises ``OSError``."""
-        path = self._path(key)
-        temporary = path.with_suffix(".tmp")
-        data = json.dumps({"version": 1, "key": key, "exit": exit}).encode("ascii")
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        """Record how ``key`` ended, for now or for good. Raises ``OSError``."""
+        line = json.dumps({"key": key, "exit": exit}, separators=(",", ":")).encode("ascii") + b"\n"
+        fd = os.open(self._path(key), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            os.write(fd, data)
+            if os.write(fd, line) != len(line):
+                raise OSError(28, "No space left on device")
         finally:
             os.close(fd)
-        temporary.replace(path)
 
     def read_all(self) -> dict[str, ExitDict]:
-        """Every record there is, by key. Unreadable ones and leftovers of a crash are passed over."""
+        """Every record there is, by key; torn lines are passed over."""
         found: dict[str, ExitDict] = {}
-        for path in self._directory.glob("*.json"):
+        for path in self._directory.glob("*.jsonl"):
             try:
-                record = json.loads(path.read_bytes())
-                found[record["key"]] = record["exit"]
-            except (OSError, ValueError, KeyError, TypeError):
+                lines = path.read_bytes().split(b"\n")
+            except OSError:
                 continue
+            for line in lines:
+                try:
+                    record = json.loads(line)
+                    found[record["key"]] = record["exit"]
+                except (ValueError, KeyError, TypeError):
+                    continue
         return found
 
     def remove(self, key: str) -> None:
         """Forget ``key``. Idempotent."""
-        self._path(key).unlink(missing_ok=True)
+        Path(self._path(key)).unlink(missing_ok=True)
 
-    def _path(self, key: str) -> Path:
+    def _path(self, key: str) -> str:
         name = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:40]
-        return self._directory / f"{name}.json"
+        return f"{self._directory}/{name}.jsonl"

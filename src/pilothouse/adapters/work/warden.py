@@ -31,6 +31,8 @@ from pilothouse.adapters.work.spool import Spool
 from pilothouse.core.run.output import output_parts
 from pilothouse.errors import BadInput
 
+_TAKEN_OVER = "a newer owner has taken over"
+_HAND_OVER_WITHIN = 5.0
 _SWEEP = 0.005
 """Seconds between two sweeps of a tree whose keeper was killed."""
 
@@ -70,7 +72,8 @@ class Warden:
         self._fences: dict[str, int] = {}
         self._jobs: dict[str, Job] = {}
         self._ended: dict[str, ExitDict] = self._spool.read_all()
-        self._keepers: dict[int, Job] = {}
+        self._keepers: set[int] = set()
+        self._spare: tuple[int, socket.socket] | None = None
         self._connections: set[Connection] = set()
         self._orphans = tree.Tree(spared=lambda pid: pid in self._keepers)
         self._heard = time.monotonic()
@@ -101,6 +104,7 @@ class Warden:
                 handler(mask)
             self._reap()
             self._check_owner()
+            self._keep_a_spare()
         for connection in list(self._connections):
             connection.close()
 
@@ -118,32 +122,62 @@ class Warden:
     def _check_owner(self) -> None:
         if self._asked_to_leave:
             self._asked_to_leave = False
-            self._leave("canceled", "the warden was asked to end")
+            self._leave("canceled")
         elif not self._leaving and time.monotonic() - self._heard >= self._orphan_grace:
-            self._leave("lost", "no owner")
+            self._leave("lost")
 
-    def _leave(self, reason: str, why: str) -> None:
-        """End everything and take nothing more. Who is connected hears the ends, and may still ask, but not start."""
+    def _leave(self, reason: str) -> None:
+        """End everything and take nothing more. An owner that was silent for too long loses its connection first."""
         self._leaving = True
         self._selector.unregister(self._listener)
         self._listener.close()
         self._where.socket.unlink(missing_ok=True)
         if reason == "lost":
             for connection in list(self._connections):
-                self._fence(connection, why)
+                connection.epoch = None
+                connection.close_after_sending()
         for job in self._jobs.values():
             _tell_keeper(job, {"reason": reason})
 
     # Keepers and what is left of them
 
     def _start(self, request: Message) -> bool:
-        """Fork a keeper for the command; False when its key is known already."""
+        """Give the command to a keeper; False when its key is known already."""
         key = request["key"]
         if key in self._jobs or key in self._ended:
             return False
         started_at = time.time_ns() // 1_000_000
         # Whatever happens from here on, the key is known: should all of us be killed, its end is "lost".
         self._spool.write(key, exit_dict("lost", error="its warden was killed", started_at=started_at))
+        spare, self._spare = self._spare, None
+        try:
+            pid, channel = self._hand_over(request, spare)
+        except OSError:
+            self._spool.remove(key)
+            raise
+        job = Job(key, pid, channel, started_at)
+        self._jobs[key] = job
+        self._selector.register(channel, selectors.EVENT_READ, lambda _: self._hear_keeper(job))
+        return True
+
+    def _hand_over(self, request: Message, spare: tuple[int, socket.socket] | None) -> tuple[int, socket.socket]:
+        """Give the command to the keeper that waits for one, or to a new one should that be dead."""
+        command = protocol.encode(request)
+        while True:
+            pid, channel = spare or self._fork()
+            try:
+                channel.settimeout(_HAND_OVER_WITHIN)
+                channel.sendall(command)
+                channel.setblocking(False)
+                return pid, channel
+            except OSError:
+                channel.close()
+                if spare is None:
+                    raise
+                spare = None
+
+    def _fork(self) -> tuple[int, socket.socket]:
+        """A new keeper that waits for its command."""
         ours, theirs = socket.socketpair()
         parent = os.getpid()
         try:
@@ -151,18 +185,22 @@ class Warden:
         except OSError:
             ours.close()
             theirs.close()
-            self._spool.remove(key)
             raise
         if pid == 0:
             signal.set_wakeup_fd(-1)
             _close_all_but(theirs.fileno(), self._lock)
-            keep(request, theirs, self._where.outputs, self._spool, parent)
+            keep(theirs, self._where.outputs, self._spool, parent)
         theirs.close()
-        ours.setblocking(False)
-        job = Job(key, pid, ours, started_at)
-        self._jobs[key] = self._keepers[pid] = job
-        self._selector.register(ours, selectors.EVENT_READ, lambda _: self._hear_keeper(job))
-        return True
+        self._keepers.add(pid)
+        return pid, ours
+
+    def _keep_a_spare(self) -> None:
+        """Fork the next keeper while nobody waits for it: half of the time from start to exit was the fork."""
+        if self._spare is None and self._jobs and not self._leaving:
+            try:
+                self._spare = self._fork()
+            except OSError:
+                pass  # the next start says so
 
     def _hear_keeper(self, job: Job) -> None:
         try:
@@ -196,7 +234,7 @@ class Warden:
         """Collect dead keepers; end the trees of those that were killed, which fell to us as their subreaper."""
         try:
             for pid, _ in tree.reap():
-                self._keepers.pop(pid, None)
+                self._keepers.discard(pid)
         except ChildProcessError:
             pass
         widowed = [job for job in self._jobs.values() if job.keeper_died and job.pid not in self._keepers]
@@ -263,7 +301,7 @@ class Warden:
         if connection.epoch is None:
             raise Refusal(protocol.BAD_REQUEST, "hello comes first")
         if connection.epoch < self._epoch:
-            raise Refusal(protocol.STALE_EPOCH, "a newer owner has taken over")
+            raise Refusal(protocol.STALE_EPOCH, _TAKEN_OVER)
         self._heard = time.monotonic()
         handler = _HANDLERS.get(str(op))
         if handler is None:
@@ -275,10 +313,10 @@ class Warden:
             raise Refusal(protocol.WRONG_VERSION, f"this warden speaks version {protocol.VERSION}")
         epoch = int(request["epoch"])
         if epoch < self._epoch:
-            raise Refusal(protocol.STALE_EPOCH, "a newer owner has taken over")
+            raise Refusal(protocol.STALE_EPOCH, _TAKEN_OVER)
         if epoch > self._epoch:
             for other in list(self._connections - {connection}):
-                self._fence(other, "a newer owner has taken over")
+                self._fence(other)
         self._epoch = connection.epoch = epoch
         self._heard = time.monotonic()
         self._leave_when_idle = False
@@ -286,9 +324,9 @@ class Warden:
             self._orphan_grace = int(grace) / 1000
         return {"version": protocol.VERSION, "instance": self._instance, "pid": os.getpid()}
 
-    def _fence(self, connection: Connection, why: str) -> None:
+    def _fence(self, connection: Connection) -> None:
         connection.epoch = None
-        connection.send({"ev": "fenced", "message": why})
+        connection.send({"ev": "fenced", "message": _TAKEN_OVER})
         connection.close_after_sending()
 
     def _op_ping(self, _: Connection, __: Message) -> Message:
