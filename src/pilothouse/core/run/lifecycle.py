@@ -109,10 +109,9 @@ def move(now: Lifecycle, event_type: str, status: str | None = None) -> Lifecycl
         raise IllegalMove(f"{event_type} cannot follow in {now}")
     if status is None or len(targets) == 1:
         return targets[0]
-    wanted = Lifecycle(status)
-    if wanted not in targets:
+    if status not in targets:
         raise IllegalMove(f"{event_type} with status {status} cannot follow in {now}")
-    return wanted
+    return Lifecycle(status)
 
 
 def allows(now: Lifecycle, event_type: str) -> bool:

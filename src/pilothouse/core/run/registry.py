@@ -60,10 +60,10 @@ class Registry:
         Raises ``StoreFailed`` for a type or version this program does not know (written by a newer one).
         """
         try:
-            if not self._upcasters:
+            if not self._upcasters and b'"v":' not in body:  # a version beside a type is a newer program's
                 return list(self._decoder.decode(body))
             return [self._upcast(raw) for raw in msgspec.json.decode(body, type=list[dict[str, Any]])]
-        except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        except (msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
             raise StoreFailed(f"the log holds an event this version cannot read: {error}") from error
 
     def _upcast(self, raw: dict[str, Any]) -> Event:
