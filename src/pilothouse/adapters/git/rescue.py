@@ -32,38 +32,36 @@ async def rescue(
     status = await git.run(
         "status", "--porcelain", "-z", "--untracked-files=normal", cwd=path, env=env, writes=False, timeout=SLOW_SECONDS
     )
+    clean = not status.stdout
+    detached = layout.detached_head(admin)
+    if clean and detached is not None and await _is_kept(git, repo, detached):
+        # The common case, before every removal: nothing more is asked.
+        return None
     known = await _tips(git, path, env, "HEAD", ref)
     head, saved = known["HEAD"], known[ref]
-    if not status.stdout:
-        if head is None or await _is_kept(git, repo, head.commit):
-            return None
-        return await _keep(git, identity, repo, ref, head.tree, head, saved, message)
-    tree = await _snapshot(git, path, env, admin)
-    if (
-        saved is not None
-        and saved.tree == tree
-        and (head is None or await refs.is_ancestor(git, repo, head.commit, saved.commit))
-    ):
-        return Rescued(ref=ref, commit=saved.commit)
-    return await _keep(git, identity, repo, ref, tree, head, saved, message)
-
-
-async def _keep(
-    git: Runner, identity: Identity, repo: str, ref: str, tree: str, head: Tip | None, saved: Tip | None, message: str
-) -> Rescued:
-    """Point ``ref`` at this state; an earlier rescue under the same ref stays as a parent."""
-    if (
-        head is not None
-        and tree == head.tree
-        and (saved is None or await refs.is_ancestor(git, repo, saved.commit, head.commit))
-    ):
-        commit = head.commit
-    else:
-        parents = [tip.commit for tip in (head, saved) if tip is not None]
-        commit = await commit_tree(git, identity, repo, tree, parents, message)
+    if clean and (head is None or await _is_kept(git, repo, head.commit)):
+        return None
+    tree = head.tree if clean and head is not None else await _snapshot(git, path, env, admin)
+    commit = await _commit(git, identity, repo, tree, head, saved, message)
     old = saved.commit if saved is not None else "0" * len(commit)
     await git.run("update-ref", "-m", "pilothouse: rescue", ref, commit, old, cwd=repo)
     return Rescued(ref=ref, commit=commit)
+
+
+async def _commit(
+    git: Runner, identity: Identity, repo: str, tree: str, head: Tip | None, saved: Tip | None, message: str
+) -> str:
+    """A commit that holds this tree, HEAD, and what an earlier rescue saved: one there is, or a new one."""
+    if saved is not None and saved.tree == tree and await _holds(git, repo, saved, head):
+        return saved.commit
+    if head is not None and head.tree == tree and await _holds(git, repo, head, saved):
+        return head.commit
+    parents = [tip.commit for tip in (head, saved) if tip is not None]
+    return await commit_tree(git, identity, repo, tree, parents, message)
+
+
+async def _holds(git: Runner, repo: str, newer: Tip, older: Tip | None) -> bool:
+    return older is None or await refs.is_ancestor(git, repo, older.commit, newer.commit)
 
 
 async def _is_kept(git: Runner, repo: str, commit: str) -> bool:
