@@ -108,8 +108,8 @@ class Queries:
         attempt: int | None = None,
         tail: int | None = None,
     ) -> Json:
-        """What a node's commands printed: {text, phases: [{phase, attempt, from, to}]}, of one phase or of all, of the last
-        attempt or of the given one. ``tail``: the last lines only. Raises ``BadInput`` for an unknown phase."""
+        """What a node's commands printed: {text, parts: [{phase, attempt, to}]}, of one phase or of all, of the
+        last attempt or of the given one. ``tail``: the last lines only. Raises ``BadInput`` for an unknown phase."""
         wanted = _phases(phase)
         await self._plan_row(plan_id)
         outputs = await self._supervisor.read(

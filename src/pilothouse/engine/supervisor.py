@@ -202,9 +202,12 @@ async def supervising(
     inventory: Callable[[], Awaitable[Inventory]],
     slots: int,
     hub: Hub | None = None,
+    epoch: int | None = None,
 ) -> AsyncIterator[Supervisor]:
-    """Take the ownership of the log, recover what was left, and drive runs until left. ``slots``: the global cap."""
-    epoch = await store.take_ownership()
+    """Take the ownership of the log (unless ``epoch`` says the caller has), recover what was left, and drive runs until
+    left. ``slots``: the global cap."""
+    if epoch is None:
+        epoch = await store.take_ownership()
     context = Context(store, registry, clock, hub or Hub(store, registry), Capacity(slots), epoch)
     async with asyncio.TaskGroup() as group:
         supervisor = Supervisor(context, kinds, inventory, group)

@@ -58,7 +58,7 @@ def lost(state: PlanState, effect: RunWork) -> list[Event]:
     if effect.spec.on_interrupted is OnInterrupted.RERUN:
         return [unknown, *interrupt(state, node, None, PhaseStatus.UNKNOWN)]
     wait = Wait(
-        id=f"{effect.key}/review",
+        id=f"{effect.key}/review".replace("/", "."),  # it stands in URLs
         kind=WaitKind.REVIEW,
         scope=effect.node_id,
         question=f"{node.node.producer_id} was interrupted and nobody knows how far it came. What now?",

@@ -1,0 +1,75 @@
+"""Settings: from flags, the environment (``PILOTHOUSE_*``), ``.env`` and ``config.toml``, in this order.
+
+Read once, where a process starts; everything below is handed plain values. A file that is not there is no error, a
+setting that is wrong is one, naming it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+from pydantic import Field, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from pilothouse.errors import BadInput
+
+
+class Settings(BaseSettings):
+    """Everything a server can be told. Each is set by ``PILOTHOUSE_<NAME>`` or, in ``config.toml``, by its name."""
+
+    model_config = SettingsConfigDict(env_prefix="PILOTHOUSE_", env_file=".env", extra="ignore")
+
+    data_dir: Path = Field(
+        default_factory=lambda: Path(platformdirs.user_data_dir("pilothouse", appauthor=False)),
+        description="Where everything is kept: the log, output, worktrees, sockets.",
+    )
+    worktree_root: Path | None = Field(
+        default=None, description="Where worktrees are made; by default `worktrees` in the data directory."
+    )
+    max_parallel: int = Field(default=16, ge=1, le=1024, description="How many nodes may work at once, over all plans.")
+    orphan_grace: float = Field(
+        default=60.0,
+        ge=0,
+        le=86400,
+        description="Seconds that work goes on without a server before it is ended.",
+    )
+    idle_timeout: float = Field(
+        default=30.0, ge=0, description="Seconds without work or clients after which a background server ends."
+    )
+    host: str = Field(default="127.0.0.1", description="Address that `serve` listens on.")
+    port: int = Field(default=8484, ge=0, le=65535, description="Port that `serve` listens on; 0 takes a free one.")
+    database_url: str | None = Field(
+        default=None, description="Another database than the SQLite file in the data directory (not built yet)."
+    )
+    log_level: str = Field(default="INFO", description="Of the server's own log: DEBUG, INFO, WARNING or ERROR.")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        config = platformdirs.user_config_path("pilothouse", appauthor=False) / "config.toml"
+        toml = TomlConfigSettingsSource(settings_cls, toml_file=os.environ.get("PILOTHOUSE_CONFIG", config))
+        return (init_settings, env_settings, dotenv_settings, toml)
+
+
+def read_settings(**flags: Any) -> Settings:
+    """The settings, with flags (None: not given) over everything else. Raises ``BadInput`` naming the setting."""
+    try:
+        return Settings(**{name: value for name, value in flags.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = "_".join(str(part) for part in first["loc"])
+        raise BadInput(str(first["msg"]), field=f"PILOTHOUSE_{name.upper()}", fix="see docs/settings.md") from error
