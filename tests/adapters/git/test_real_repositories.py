@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 from tests.adapters.git.worlds import ENVIRONMENT, FIRST, RealWorld, merged_with, sh
 
-from pilothouse.adapters.git import GitAdapter
+from pilothouse.adapters.git import GitAdapter, process
+from pilothouse.adapters.git import run as runner
+from pilothouse.adapters.git.process import Ended
 from pilothouse.core.plan.integration import CheckedOut, Committed, Conflict, Merged, NoEvidence, Strategy
 from pilothouse.errors import BadInput, GitFailed
 
@@ -187,6 +189,49 @@ class TestTarget:
         merged = run(squash(world, "target", second, pin=other, already_merged=[first]))
         assert isinstance(merged, Merged)
         assert world.files(merged.commit)["shared.txt"] == "".join(["top\n", *lines[1:-1], "bottom\n"])
+
+
+class TestEconomy:
+    """Nodes per second are bounded by processes per node, so their number is part of what is promised."""
+
+    @pytest.fixture
+    def commands(self, world: RealWorld, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        started: list[str] = []
+
+        async def counted(argv: Sequence[str], env: Mapping[str, str], **more: Any) -> Ended:
+            started.append(" ".join(argv[3 + len(runner.OPTIONS) :][:1]))
+            return await process.run_process(argv, env, **more)
+
+        run(world.git.create_branch(world.repo, "target", world.base))
+        # What is asked once per repository is asked here.
+        run(squash(world, "target", world.commit(merged_with(FIRST, a="a\n"), world.base), pin=f"{PIN}0"))
+        monkeypatch.setattr(runner, "run_process", counted)
+        return started
+
+    def test_a_node_takes_eleven_processes_from_worktree_to_removal(
+        self, world: RealWorld, commands: list[str]
+    ) -> None:
+        async def node() -> None:
+            path = f"{world.trees}/plan/node/1"
+            await world.git.add_worktree(world.repo, path, world.base)
+            world.write(path, "new.txt", "n\n")
+            made = await commit_all(world, path)
+            assert isinstance(made, Committed)
+            await world.git.pin(world.repo, f"{PIN}1", made.commit)
+            assert isinstance(await squash(world, "target", made.commit), Merged)
+            assert await world.git.rescue(world.repo, path, RESCUE, "m") is None
+            await world.git.remove_worktree(world.repo, path)
+
+        run(node())
+        once_per_repository = ["config"]
+        assert [command for command in commands if command not in once_per_repository] == [
+            "worktree",
+            *("add", "commit"),
+            "update-ref",
+            *("for-each-ref", "merge-tree", "commit-tree", "update-ref"),
+            *("status", "for-each-ref"),
+            "worktree",
+        ]
 
 
 class TestWorktrees:

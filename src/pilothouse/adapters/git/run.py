@@ -20,7 +20,7 @@ QUICK_SECONDS = 120.0
 SLOW_SECONDS = 1800.0
 """Bound for commands that write or read whole checkouts, perhaps through filters such as LFS."""
 
-_OPTIONS = (
+OPTIONS = (
     "--no-pager",
     # The user's hooks are for the user's commits: they prompt, reformat, push, and outlive a stop.
     "-c", "core.hooksPath=/dev/null",
@@ -151,7 +151,7 @@ class Runner:
         if env:
             variables.update(env)
         data = stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin
-        argv = [self._executable(), "-C", cwd, *_OPTIONS, *args]
+        argv = [self._executable(), "-C", cwd, *OPTIONS, *args]
         ended = await run_process(argv, variables, stdin=data, timeout=timeout, limit=limit)
         stderr = ended.stderr.decode("utf-8", "replace")
         if ended.timed_out:

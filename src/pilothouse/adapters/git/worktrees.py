@@ -121,10 +121,9 @@ async def _usable(git: Runner, common_dir: str, place: Path, commit: str) -> boo
 
 def _occupied(place: Path) -> bool:
     """Whether something lies there; an empty directory is nothing to git either."""
-    try:
-        return place.is_symlink() or not place.is_dir() or any(place.iterdir())
-    except FileNotFoundError:
-        return False
+    if place.is_symlink() or not place.is_dir():
+        return os.path.lexists(place)
+    return any(place.iterdir())
 
 
 def _holds(place: Path, common_dir: str) -> bool:
