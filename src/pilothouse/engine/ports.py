@@ -266,7 +266,8 @@ class EventStore(Protocol):
         ...
 
     async def read(self, run_id: str, after_seq: int = 0, limit: int = 1000) -> list[Segment]:
-        """Segments of one run in order that hold events after ``after_seq`` (the first may begin earlier)."""
+        """Segments of one run in order that hold events after ``after_seq`` (the first may begin earlier); none of a
+        run that never was. Raises ``Gone`` for a deleted run."""
         ...
 
     async def read_all(self, after_position: int = 0, limit: int = 1000) -> list[Segment]:

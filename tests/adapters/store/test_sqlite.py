@@ -105,8 +105,8 @@ def test_of_two_processes_the_second_owner_wins(path: Path) -> None:
     )
     assert process.stdout is not None
     try:
-        for _ in range(20):
-            process.stdout.readline()
+        while not process.stdout.readline().startswith("1-0 "):
+            assert process.poll() is None
 
         async def story() -> None:
             store = await SqliteEventStore.open(path)
