@@ -229,6 +229,14 @@ class TestMergeInto:
         assert run(squash(world, source)) == first
         assert world.ref("refs/heads/target") == later
 
+    def test_a_branch_that_moved_without_its_pin_is_found_merged(self, world: World) -> None:
+        source = world.commit(merged_with(FIRST, a="a\n"), world.base)
+        first = run(squash(world, source))
+        assert isinstance(first, Merged)
+        run(world.git.delete_refs(world.repo, "plan"))
+        assert run(squash(world, source)) == Merged(commit=first.commit, moved=False)
+        assert world.ref("refs/heads/target") == world.ref(PIN) == first.commit
+
     def test_nothing_to_merge_moves_nothing_and_still_pins(self, world: World) -> None:
         assert run(squash(world, world.base)) == Merged(commit=world.base, moved=False)
         assert world.ref("refs/heads/target") == world.ref(PIN) == world.base

@@ -39,7 +39,7 @@ def test_worktrees_with_odd_paths_and_states() -> None:
 
 
 def test_a_clean_merge_has_a_tree_only() -> None:
-    assert parse.merge_tree(b"a" * 40 + b"\0") == parse.MergeOutcome("a" * 40)
+    assert parse.merge_tree(b"a" * 40 + b"\0", clean=True) == parse.MergeOutcome("a" * 40)
 
 
 def test_conflicts_keep_names_whole_and_tell_why() -> None:
@@ -47,8 +47,8 @@ def test_conflicts_keep_names_whole_and_tell_why() -> None:
         [b"a" * 40, b"x\ny", b"z", b"", b"1", b"z", b"Auto-merging", b"Auto-merging z\n",
          b"2", b"x\ny", b"z", b"CONFLICT (contents)", b"CONFLICT (content): Merge conflict in z\n", b""]
     )  # fmt: skip
-    assert parse.merge_tree(output) == parse.MergeOutcome(
-        "a" * 40, ("x\ny", "z"), "CONFLICT (content): Merge conflict in z"
+    assert parse.merge_tree(output, clean=False) == parse.MergeOutcome(
+        "a" * 40, False, ("x\ny", "z"), "CONFLICT (content): Merge conflict in z"
     )
 
 

@@ -191,6 +191,27 @@ class TestTarget:
         assert world.files(merged.commit)["shared.txt"] == "".join(["top\n", *lines[1:-1], "bottom\n"])
 
 
+class TestBare:
+    def test_a_bare_repository_is_as_good_as_any(self, world: RealWorld, tmp_path: Path) -> None:
+        sh(tmp_path, "clone", "--quiet", "--bare", world.repo, "bare.git")
+        bare, path = str(tmp_path / "bare.git"), f"{world.trees}/plan/node/1"
+
+        async def node() -> Merged | Conflict | CheckedOut:
+            await world.git.add_worktree(bare, path, world.base)
+            world.write(path, "new.txt", "n\n")
+            made = await commit_all(world, path)
+            assert isinstance(made, Committed)
+            merged = await world.git.merge_into(
+                bare, "main", made.commit, message="m", strategy=Strategy.SQUASH, pin=PIN
+            )
+            await world.git.remove_worktree(bare, path)
+            return merged
+
+        merged = run(node())
+        assert isinstance(merged, Merged) and merged.moved
+        assert sh(bare, "rev-parse", "main") == merged.commit
+
+
 class TestEconomy:
     """Nodes per second are bounded by processes per node, so their number is part of what is promised."""
 
@@ -352,12 +373,13 @@ class TestCommitAll:
         assert isinstance(found, Conflict)
         assert set(found.files) == set(self.NAMES)
 
-    def test_a_stale_index_lock_is_waited_for_and_removed(
-        self, world: RealWorld, path: str, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("lock", ["index.lock", "HEAD.lock"])
+    def test_a_stale_lock_is_waited_for_and_removed(
+        self, world: RealWorld, path: str, lock: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("pilothouse.adapters.git.commits._LOCK_SECONDS", 0.1)
         world.write(path, "new.txt", "n\n")
-        Path(sh(path, "rev-parse", "--absolute-git-dir"), "index.lock").touch()
+        Path(sh(path, "rev-parse", "--absolute-git-dir"), lock).touch()
         assert "new.txt" in world.files(committed(world, path))
 
     def test_hooks_do_not_run(self, world: RealWorld) -> None:

@@ -37,7 +37,7 @@ async def commit_all(
     admin = layout.admin_dir(path)
     if admin is None:
         raise GitFailed(["commit"], 1, f"{path} is no longer a worktree of its repository: its .git file is gone")
-    await _await_index_lock(admin)
+    await _await_locks(admin)
     if layout.detached_head(admin) is None:
         # Somebody checked a branch out here. Branches move by compare-and-swap only, so leave it where it is.
         head = await worktree_head(git, path)
@@ -92,14 +92,14 @@ async def _commit(git: Runner, identity: Identity, path: str, repo: str, message
     return False
 
 
-async def _await_index_lock(admin: Path) -> None:
+async def _await_locks(admin: Path) -> None:
     """A git of a dead owner, or of the node's killed tree, may still be writing: let it, within a bound."""
-    lock = admin / "index.lock"
     waited = 0.0
-    while lock.exists():
+    while held := [lock for lock in (admin / "index.lock", admin / "HEAD.lock") if lock.exists()]:
         if waited >= _LOCK_SECONDS:
-            _log.warning("git.stale_index_lock path=%s", lock)
-            lock.unlink(missing_ok=True)
+            for lock in held:
+                _log.warning("git.stale_lock path=%s", lock)
+                lock.unlink(missing_ok=True)
             return
         await asyncio.sleep(_PAUSE_SECONDS)
         waited += _PAUSE_SECONDS

@@ -7,7 +7,11 @@ from pilothouse.adapters.git.run import Runner
 from pilothouse.core.plan.integration import WorkSummary
 
 # Neither the user's external diff tools nor text conversions: they are programs, and may ask or never end.
-_PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--find-renames", "--ignore-submodules=none")
+# The rest is what a user's configuration could change about the form.
+_PLAIN = (
+    *("--no-ext-diff", "--no-textconv", "--no-color", "--find-renames", "--ignore-submodules=none"),
+    *("--no-relative", "--src-prefix=a/", "--dst-prefix=b/"),
+)
 
 
 async def summary(git: Runner, repo: str, base: str, commit: str) -> WorkSummary:

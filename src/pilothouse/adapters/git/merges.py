@@ -75,7 +75,11 @@ class MergeQueue:
     async def _swap(
         self, repo: str, branch: str, head: str, merged: Merged, pin: str, message: str
     ) -> GitFailed | None:
-        """Move branch and pin together or neither; answers the failure when trying again may help."""
+        """Move branch and pin in one transaction; answers the failure when trying again may help.
+
+        The branch comes first: git renames one lock file after the other, and if it is killed between the two, a
+        moved branch without its pin is found again as nothing left to merge, while a pin alone would lose the merge.
+        """
         name = f"refs/heads/{branch}"
         move = f"update {name} {merged.commit} {head}" if merged.moved else f"verify {name} {head}"
         title = message.partition("\n")[0]

@@ -65,8 +65,7 @@ async def merge_trees(git: Runner, repo: str, ours: str, theirs: str) -> parse.M
     found = await git.run(
         "merge-tree", "--write-tree", "-z", "--name-only", "--messages", ours, theirs, cwd=repo, ok=(0, 1)
     )
-    outcome = parse.merge_tree(found.stdout)
-    return outcome if found.status == 1 else outcome._replace(files=(), detail="")
+    return parse.merge_tree(found.stdout, clean=found.status == 0)
 
 
 async def tip(git: Runner, repo: str, revision: str) -> Tip:
@@ -89,7 +88,7 @@ async def merge_forward(
             current = source
             continue
         outcome = await merge_trees(git, repo, current, source)
-        if outcome.files:
+        if not outcome.clean:
             return Conflict(files=outcome.files, source=source, detail=outcome.detail)
         current = await commit_tree(git, identity, repo, outcome.tree, (current, source), message)
     return Merged(commit=current, moved=current != commits[0])
@@ -113,7 +112,7 @@ async def merge_onto(
         # merged leaves as further parents, the merge base becomes what the leaves really have in common.
         ours = await commit_tree(git, identity, repo, target.tree, (ours, *already_merged), "merge base\n")
     outcome = await merge_trees(git, repo, ours, source)
-    if outcome.files:
+    if not outcome.clean:
         return Conflict(files=outcome.files, source=source, detail=outcome.detail)
     if outcome.tree == target.tree:
         return Merged(commit=target.commit, moved=False)

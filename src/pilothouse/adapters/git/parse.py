@@ -27,9 +27,10 @@ class Worktree(NamedTuple):
 
 
 class MergeOutcome(NamedTuple):
-    """What ``git merge-tree --write-tree`` found; ``files`` is empty when the merge is clean."""
+    """What ``git merge-tree --write-tree`` found. Without ``clean`` the tree holds conflict markers."""
 
     tree: str
+    clean: bool = True
     files: tuple[str, ...] = ()
     detail: str = ""
 
@@ -72,10 +73,11 @@ def worktrees(output: bytes) -> list[Worktree]:
     return entries
 
 
-def merge_tree(output: bytes) -> MergeOutcome:
+def merge_tree(output: bytes, *, clean: bool) -> MergeOutcome:
     """Output of ``git merge-tree --write-tree -z --name-only --messages``.
 
     Tree, then the conflicted files, an empty field, then messages: a count, that many paths, a kind, a text.
+    Whether it is clean is the exit status alone: some conflicts name no file.
     """
     fields = output.split(b"\0")
     tree = fields[0].decode("ascii")
@@ -92,7 +94,7 @@ def merge_tree(output: bytes) -> MergeOutcome:
         kind, text = next(messages, b""), next(messages, b"")
         if kind.startswith(b"CONFLICT"):
             texts.append(file_name(text).strip())
-    return MergeOutcome(tree, files, "\n".join(texts))
+    return MergeOutcome(tree, clean, files, "\n".join(texts))
 
 
 def summary(commits: int, output: bytes) -> WorkSummary:

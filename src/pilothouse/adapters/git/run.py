@@ -36,6 +36,8 @@ OPTIONS = (
     # ext:: addresses run any command.
     "-c", "protocol.ext.allow=never",
     "-c", "color.ui=false",
+    # What we write is UTF-8, whatever the header of the user's own commits says.
+    "-c", "i18n.commitEncoding=UTF-8",
     # An embedded repository is reported from stderr by us, without the half page of advice.
     "-c", "advice.addEmbeddedRepo=false",
     # One worker per core writes large checkouts; git falls back to one below its own threshold.
@@ -152,7 +154,10 @@ class Runner:
             variables.update(env)
         data = stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin
         argv = [self._executable(), "-C", cwd, *OPTIONS, *args]
-        ended = await run_process(argv, variables, stdin=data, timeout=timeout, limit=limit)
+        try:
+            ended = await run_process(argv, variables, stdin=data, timeout=timeout, limit=limit)
+        except OSError as failed:
+            raise Unavailable(f"git could not be started: {failed}") from failed
         stderr = ended.stderr.decode("utf-8", "replace")
         if ended.timed_out:
             raise GitFailed(list(args), ended.status, f"timed out after {timeout:g} s. {stderr}")

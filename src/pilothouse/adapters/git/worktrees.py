@@ -62,7 +62,10 @@ async def remove_worktree(git: Runner, repo: str, common_dir: str, path: str) ->
     # Twice: also when it is locked, as a half-made one is.
     removed = await _registration(git, "remove", "--force", "--force", "--", path, repo=repo, ok=(0, 128, 255))
     if os.path.lexists(place):
-        await asyncio.to_thread(remove_tree, place)
+        try:
+            await asyncio.to_thread(remove_tree, place)
+        except OSError as failed:
+            raise GitFailed(["worktree", "remove", path], 1, str(failed)) from failed
         if removed.status != 0:
             await _registration(git, "remove", "--force", "--force", "--", path, repo=repo, ok=(0, 128, 255))
     remove_empty_parents(place, _LEVELS)
