@@ -30,6 +30,9 @@ AGENT_VARIABLES = frozenset({
     "HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
     # Where certificates are: without them nothing is reached on some systems.
     "SSL_CERT_DIR", "SSL_CERT_FILE",
+    # Who commits, and where git's settings are.
+    "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_NAME", "GIT_COMMITTER_EMAIL", "GIT_COMMITTER_NAME",
+    "GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM", "XDG_CONFIG_HOME",
 })
 """What an agent inherits, beside ``LC_*`` and what its driver needs."""
 

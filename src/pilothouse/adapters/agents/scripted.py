@@ -33,9 +33,7 @@ class ScriptedAgent:
     def check_script(self, script: str) -> None:
         path = PurePosixPath(script)
         if not script:
-            raise BadInput(
-                "the scripted agent needs a file of replies", field="script", fix="see docs/scripted-agent.md"
-            )
+            raise BadInput("the scripted agent needs a replies file", field="script", fix="see docs/scripted-agent.md")
         if path.is_absolute() or ".." in path.parts:
             raise BadInput(f"{script!r} leads outside the repository", field="script", fix="give a relative path")
 
