@@ -169,6 +169,7 @@ class Keeper:
                     self._status = status
                     self._reason = self._reason or "exited"
         except ChildProcessError:
+            self._tree.leave_none()
             self._empty = True
             return
         if self._status is not None and self._deadline is None:

@@ -42,12 +42,12 @@ def spawn(argv: list[str], cwd: str, env: Mapping[str, str], stdin: int, output:
             ],
             setsigmask=(),
             setsigdef=_ALL_SIGNALS,
-            setsid=session,
+            **({"setsid": True} if session else {"setpgroup": 0}),
         )
     except NotImplementedError:
         if not session:
             raise
-        # A system without POSIX_SPAWN_SETSID: the command stays in the keeper's session, which it leads itself.
+        # A system without POSIX_SPAWN_SETSID: a process group of its own has to do.
         return spawn(argv, cwd, env, stdin, output, session=False)
     except (OSError, ValueError) as error:
         raise NotStarted(f"cannot run {argv[0] if argv else 'nothing'}: {_reason(error)}") from error

@@ -87,6 +87,11 @@ class Tree:
                 seen = stopped
         return self._each(signal.SIGKILL)[1]
 
+    def leave_none(self) -> None:
+        """Called when no child is left. On Linux nothing is left then; elsewhere the process groups may go on."""
+        if not _PROC:
+            self._each_group(signal.SIGKILL)
+
     def pids(self) -> list[int]:
         """What there is, parents before their children. Empty where /proc is missing."""
         found = [pid for pid in children(os.getpid()) if not self._spared(pid)]
