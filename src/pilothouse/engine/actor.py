@@ -123,10 +123,19 @@ class Actor(Generic[S]):
     async def read(self, view: Callable[[S, RunRow], R]) -> R:
         """A view of the committed state."""
         async with self._committed:
-            await self._committed.wait_for(lambda: self.halted is not None or (self._row and not self._batch))
-            if self.halted is not None or self._row is None:
-                raise Unavailable(f"run {self.run_id} is halted: {self.halted}")
+            await self._committed.wait_for(lambda: self._unread or (self._row and not self._batch))
+            if self._unread or self._row is None:
+                raise Unavailable(f"run {self.run_id} is not being driven here: {self.halted or 'it was let go'}")
             return view(self._state, self._row)
+
+    def hold(self) -> None:
+        """Occupy the slots its working parts hold already, before it is driven."""
+        self._context.capacity.ask(self.run_id, self._kind.slots(self._state), 0, self._slots_promised)
+
+    @property
+    def _unread(self) -> bool:
+        """Nothing more will be committed here, and the private state may be ahead of the log."""
+        return self.halted is not None or (self._closed and bool(self._batch))
 
     @property
     def in_flight(self) -> tuple[str, ...]:
@@ -137,10 +146,14 @@ class Actor(Generic[S]):
         self._gate_closed = True
 
     def _put(self, mail: _Mail) -> None:
-        if isinstance(mail.given, Stop | Cancel):
+        if isinstance(mail.given, Recover):
+            self._urgent.appendleft(mail)  # before any stop: what is to be stopped has to be known first
+        elif isinstance(mail.given, Stop | Cancel):
             self._stops_asked += 1
             self._gate_closed = False  # the stop itself keeps it closed now
             self._urgent.append(mail)
+        elif isinstance(mail.given, Recover):
+            self._urgent.appendleft(mail)  # before a stop: what is in flight must be known to be stopped
         else:
             self._mail.append(mail)
         self._bell.set()
@@ -165,6 +178,8 @@ class Actor(Generic[S]):
             await self._let_go()
             self._context.capacity.release(self.run_id)
             self._retire(self.run_id)
+            async with self._committed:
+                self._committed.notify_all()
 
     async def _turn(self) -> None:
         mails = [*self._urgent, *self._mail]
@@ -189,6 +204,7 @@ class Actor(Generic[S]):
                     replies.append(mail.reply)
                 if isinstance(mail.given, Outcome):
                     landed.append(mail.given.key)
+            self._withdraw(at)
             await self._commit(at)
         except BaseException as error:
             for mail in mails:
@@ -208,11 +224,22 @@ class Actor(Generic[S]):
         if isinstance(given, Recover):
             self._recovering = True
         self._fold(self._kind.decide(self._state, given), at)
-        if isinstance(given, Stop | Cancel):
-            # What was admitted to the log but not begun, because the gate closed in between, never will be.
-            for key in self._kind.unfinished(self._state):
-                if key not in self._flights and not self._recovering:
-                    self._fold(self._kind.decide(self._state, Outcome(key=key, result=NotStarted())), at)
+        self._settle(at)
+
+    def _withdraw(self, at: int) -> None:
+        """What was admitted to the log but not begun, because a stop or a cancel came in between, never will be. What
+        a last owner may have begun is not withdrawn: it is followed to its end, see ``_dispatch``."""
+        while not self._recovering:
+            wanted = self._kind.todo(self._state)
+            open_keys = self._kind.unfinished(self._state)
+            never = [key for key in open_keys if key not in wanted and key not in self._flights]
+            if not never:
+                return
+            for key in never:
+                self._fold(self._kind.decide(self._state, Outcome(key=key, result=NotStarted())), at)
+            self._settle(at)
+
+    def _settle(self, at: int) -> None:
         while True:
             while events := self._kind.decide(self._state, Settle()):
                 self._fold(events, at)
@@ -274,10 +301,11 @@ class Actor(Generic[S]):
             if key not in self._flights and (gate_open or not effect.gated):
                 self._begin(effect)
         if self._recovering:
-            # What the last owner had begun and the run no longer wants is followed to its end all the same.
+            # What the last owner had begun is followed to its end all the same, when the run no longer wants it or the
+            # gate is closed.
             self._recovering = False
             for key, effect in self._kind.unfinished(self._state).items():
-                if key not in self._flights and key not in wanted:
+                if key not in self._flights:
                     self._begin(effect).within.unwanted.set()
         if common.lifecycle is Lifecycle.STOPPING and self._stop_watch is None:
             self._stop_watch = asyncio.create_task(self._watch_stop())

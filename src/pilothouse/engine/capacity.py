@@ -1,7 +1,8 @@
 """The server's slots: how many parts of runs may work at once, over all runs.
 
-Knows only run ids and numbers. A run says what it holds and how many more it could use; what is free is handed out
-one slot at a time in turn, so that a plan of five hundred nodes does not starve one of two.
+Knows only run ids and numbers. A run says what it holds and how many more it could use; each slot that is free goes to
+whoever holds fewest, and among those to whoever was served longest ago, so that a plan of five hundred nodes does not
+starve one of two.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class _Account:
-    held: int
-    demand: int
-    promised: int
-    """Kept free for it until it asks again."""
     nudge: Callable[[], None]
+    held: int = 0
+    demand: int = 0
+    """Beyond what it holds and was promised."""
+    promised: int = 0
+    """Kept free for it until it asks again."""
+    served: int = 0
+    """When it last was given a slot; 0 for never."""
 
 
 class Capacity:
@@ -27,6 +31,7 @@ class Capacity:
             raise ValueError("capacity needs at least one slot")
         self.limit = limit
         self._accounts: dict[str, _Account] = {}
+        self._turn = 0
 
     @property
     def free(self) -> int:
@@ -38,14 +43,14 @@ class Capacity:
         What the run is given counts as held from here on; ``nudge`` is how it is told later that others
         freed slots, which are kept for it until it asks again. Others who wait are told at once of what became free.
         """
-        account = self._accounts.get(run_id)
-        if account is None:
-            account = self._accounts[run_id] = _Account(held, demand, 0, nudge)
-        account.held, account.demand, account.promised = held, demand, 0
-        mine = self._share(run_id)
+        account = self._accounts.setdefault(run_id, _Account(nudge))
+        account.held, account.demand = held, demand
+        # What it was promised it gets: to share that out anew would let two who wait nudge each other for ever.
+        mine = min(account.promised, demand)
+        account.promised = 0
         account.held += mine
         account.demand -= mine
-        return mine
+        return mine + self._share(run_id)
 
     def release(self, run_id: str) -> None:
         """The run is gone from here."""
@@ -53,22 +58,23 @@ class Capacity:
             self._share(None)
 
     def _share(self, asking: str | None) -> int:
-        """Hand out what is free, one at a time in turn; answers what the asking run gets."""
-        given: dict[str, int] = {}
-        free = self.free
-        while free > 0:
-            wanting = [
-                run_id
-                for run_id, account in self._accounts.items()
-                if account.demand - account.promised - given.get(run_id, 0) > 0
-            ]
+        """Hand out what is free, slot by slot; answers what the asking run gets."""
+        mine = 0
+        told: dict[str, _Account] = {}
+        for _ in range(self.free):
+            wanting = [(run_id, account) for run_id, account in self._accounts.items() if account.demand > 0]
             if not wanting:
                 break
-            for run_id in wanting[:free]:
-                given[run_id] = given.get(run_id, 0) + 1
-            free -= len(wanting[:free])
-        for run_id, slots in given.items():
-            if run_id != asking:
-                self._accounts[run_id].promised += slots
-                self._accounts[run_id].nudge()
-        return given.get(asking, 0) if asking is not None else 0
+            run_id, account = min(wanting, key=lambda item: (item[1].held + item[1].promised, item[1].served))
+            self._turn += 1
+            account.served = self._turn
+            account.demand -= 1
+            if run_id == asking:
+                account.held += 1
+                mine += 1
+            else:
+                account.promised += 1
+                told[run_id] = account
+        for account in told.values():
+            account.nudge()
+        return mine

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, contextmanager
 
 from pilothouse.core.run.events import Recorded
 from pilothouse.core.run.registry import Registry
@@ -64,39 +64,65 @@ class Hub:
         self._memory = memory
         self._all: deque[Batch] = deque()
         self._runs: dict[str, deque[Batch]] = {}
+        self._announced: dict[int, Batch] = {}
         self._bells: dict[str | None, dict[asyncio.Event, None]] = {}
+        self._tail = _Tail(self, store, memory)
 
     def publish(self, position: int, run_id: str, recorded: tuple[Recorded, ...], deleted: bool = False) -> None:
         """Committed at ``position``. Called in the order the appends returned, which for one run is its own order."""
         batch = Batch(self._registry, position, run_id, recorded, deleted)
+        of_run = self._runs.setdefault(run_id, deque())
+        if of_run and recorded and of_run[-1].recorded[-1].seq + 1 != recorded[0].seq:
+            of_run.clear()  # a commit in between was refused after all had been written: only the store has it
+        of_run.append(batch)
         self._all.append(batch)
-        self._runs.setdefault(run_id, deque()).append(batch)
+        self._announced[position] = batch
         if len(self._all) > self._memory:
-            oldest = self._all.popleft()
-            of_run = self._runs[oldest.run_id]
-            of_run.popleft()
-            if not of_run:
-                del self._runs[oldest.run_id]
+            self._forget(self._all.popleft())
         for key in (run_id, None):
             for bell in self._bells.get(key, ()):
                 bell.set()
 
+    def _forget(self, oldest: Batch) -> None:
+        self._announced.pop(oldest.position, None)
+        of_run = self._runs.get(oldest.run_id)
+        if of_run and of_run[0] is oldest:
+            of_run.popleft()
+            if not of_run:
+                del self._runs[oldest.run_id]
+
     async def follow(self, run_id: str, after: int = 0) -> AsyncIterator[Batch]:
         """Every batch of a run after sequence number ``after``, for ever. Raises ``NotFound``, ``Gone``."""
+        async with aclosing(self.pages(run_id, after)) as pages:
+            async for page in pages:
+                for batch in page:
+                    yield batch
+
+    async def follow_all(self, after: int = 0) -> AsyncIterator[Batch]:
+        """Every batch of all runs after position ``after``, for ever, tombstones included."""
+        async with aclosing(self.pages_all(after)) as pages:
+            async for page in pages:
+                for batch in page:
+                    yield batch
+
+    async def pages(self, run_id: str, after: int = 0, idle: float | None = None) -> AsyncGenerator[list[Batch], None]:
+        """As ``follow``, everything that is there at once; an empty page whenever nothing came for ``idle`` seconds."""
         await self._store.row(run_id)
         with self._bell(run_id) as bell:
             while True:
                 bell.clear()
-                for batch in await self._since(run_id, after):
-                    if batch.deleted:
-                        raise Gone(f"run {run_id} was deleted")
-                    after = batch.recorded[-1].seq
-                    yield batch
-                    bell.set()
-                await bell.wait()
+                found = await self._since(run_id, after)
+                page = [batch for batch in found if not batch.deleted]
+                if page:
+                    after = page[-1].recorded[-1].seq
+                    yield page
+                if len(page) < len(found):
+                    raise Gone(f"run {run_id} was deleted")
+                if not page and not await _rings(bell, idle):
+                    yield []
 
-    async def follow_all(self, after: int = 0) -> AsyncIterator[Batch]:
-        """Every batch of all runs after position ``after``, for ever, tombstones included.
+    async def pages_all(self, after: int = 0, idle: float | None = None) -> AsyncGenerator[list[Batch], None]:
+        """As ``follow_all``, everything that is there at once; an empty page whenever nothing came for ``idle`` seconds.
 
         The order is that of the store's positions: commits of different runs may be announced out of order, so
         this reads the store, and the announcements only wake it.
@@ -104,15 +130,18 @@ class Hub:
         with self._bell(None) as bell:
             while True:
                 bell.clear()
-                segments = await self._store.read_all(after, _PAGE)
-                for segment in segments:
-                    after = segment.position
-                    yield self.batch(segment)
-                if not segments:
-                    await bell.wait()
+                page = await self._tail.since(after)
+                if page:
+                    after = page[-1].position
+                    yield page
+                elif not await _rings(bell, idle):
+                    yield []
 
     def batch(self, segment: Segment) -> Batch:
-        """A stored segment, decoded."""
+        """A stored segment, decoded, or the batch that was announced for it, whose wire form is shared."""
+        announced = self._announced.get(segment.position)
+        if announced is not None:
+            return announced
         events = self._registry.decode(segment.body) if not segment.deleted else []
         recorded = tuple(
             Recorded(segment.run_id, segment.first_seq + index, segment.at, event) for index, event in enumerate(events)
@@ -137,3 +166,48 @@ class Hub:
             del bells[bell]
             if not bells:
                 self._bells.pop(key, None)
+
+
+class _Tail:
+    """The end of the log in the store's order, read once for all who follow it."""
+
+    def __init__(self, hub: Hub, store: EventStore, memory: int) -> None:
+        self._hub = hub
+        self._store = store
+        self._memory = memory
+        self._batches: deque[Batch] = deque()
+        self._begin = 0
+        """What lies after this position, up to ``_end``, is in ``_batches``."""
+        self._end = 0
+        self._reading = asyncio.Lock()
+
+    async def since(self, after: int) -> list[Batch]:
+        """What lies after a position, oldest first; empty only at the end of the log."""
+        if after > self._end:  # nobody was at the end until now
+            self._batches.clear()
+            self._begin = self._end = after
+        if after < self._begin:
+            return await self._read(after)
+        async with self._reading:
+            if after == self._end:
+                self._extend(await self._read(after))
+        return [batch for batch in self._batches if batch.position > after]
+
+    async def _read(self, after: int) -> list[Batch]:
+        return [self._hub.batch(segment) for segment in await self._store.read_all(after, _PAGE)]
+
+    def _extend(self, page: list[Batch]) -> None:
+        self._batches.extend(page)
+        if page:
+            self._end = page[-1].position
+        while len(self._batches) > self._memory:
+            self._begin = self._batches.popleft().position
+
+
+async def _rings(bell: asyncio.Event, seconds: float | None) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            await bell.wait()
+    except TimeoutError:
+        return False
+    return True

@@ -29,6 +29,9 @@ from pilothouse.errors import BadInput, ExecutorFailed
 LOG_INTERVAL_S = 0.2
 """LOG_APPENDED at most this often per attempt."""
 
+_PATIENCE_S = (0.0, 0.05, 0.2, 1.0, 5.0)
+"""Pauses before an executor that failed is asked again what became of a command."""
+
 CommandOf = Callable[[RunWork], Command]
 """From what a plan says to what an executor runs: environment rules, shells and agents are the adapters' business."""
 
@@ -65,19 +68,31 @@ class PlanEffects:
     async def _run(self, effect: RunWork, within: Within) -> msgspec.Struct:
         """Run a command to its end, whoever started it; ended when unwanted, left running when this process goes."""
         key = command_key(within.run_id, effect.key)
+        trouble: ExecutorFailed | None = None
         try:
-            if within.unwanted.is_set():
-                await self._executor.cancel(key)
-            else:
+            if not within.unwanted.is_set():
                 await self._executor.start(self._command_of(effect), key)
-            return await self._follow(effect, key, within)
         except BadInput as error:
             return Failed(error=str(error))
         except ExecutorFailed as error:
-            # Whether it was started, or how it ended, is not known here.
-            return Exit(reason=ExitReason.LOST, error=str(error))
+            trouble = error
+        # Whether it was started, or how it ended, is not known when the executor fails. It is never started again, but
+        # what runs must not be taken for lost: that would put a second one beside it.
+        for pause in _PATIENCE_S:
+            if trouble is not None:
+                await self._clock.sleep(pause)
+                try:
+                    if not (await self._executor.inventory()).knows(key):
+                        break
+                except ExecutorFailed:
+                    continue
+            followed = await self._follow(effect, key, within)
+            if not isinstance(followed, ExecutorFailed):
+                return followed
+            trouble = followed
+        return Exit(reason=ExitReason.LOST, error=str(trouble))
 
-    async def _follow(self, effect: RunWork, key: str, within: Within) -> Exit:
+    async def _follow(self, effect: RunWork, key: str, within: Within) -> Exit | ExecutorFailed:
         reporter = _Reporter(effect, within, self._clock)
         async with asyncio.TaskGroup() as group:
             ender = group.create_task(self._end_when_unwanted(key, within))
@@ -89,11 +104,14 @@ class PlanEffects:
         return ended
 
     async def _end_when_unwanted(self, key: str, within: Within) -> None:
+        """Until the executor has taken it; whoever follows the command says when that is pointless."""
         await within.unwanted.wait()
-        try:
-            await self._executor.cancel(key)
-        except ExecutorFailed:
-            pass  # whoever follows the command is told the same, and says what it means
+        while True:
+            try:
+                await self._executor.cancel(key)
+                return
+            except ExecutorFailed:
+                await self._clock.sleep(_PATIENCE_S[1])
 
     async def forget(self, keys: list[str]) -> None:
         """Nobody will ask for the ends of these commands again."""
@@ -101,7 +119,7 @@ class PlanEffects:
             await self._executor.forget(key)
 
 
-async def _to_the_end(news: AsyncIterator[Grew | Exit], reporter: _Reporter) -> Exit:
+async def _to_the_end(news: AsyncIterator[Grew | Exit], reporter: _Reporter) -> Exit | ExecutorFailed:
     try:
         async for item in news:
             if isinstance(item, Exit):
@@ -109,7 +127,7 @@ async def _to_the_end(news: AsyncIterator[Grew | Exit], reporter: _Reporter) -> 
                 return item
             reporter.grew(item.to)
     except ExecutorFailed as error:
-        return Exit(reason=ExitReason.LOST, error=str(error))
+        return error
     return Exit(reason=ExitReason.LOST, error="the executor stopped telling before the command had ended")
 
 

@@ -40,7 +40,8 @@ class PlanGit:
         """The asked-for branch, created at the base when it is missing; another one when it cannot be moved."""
         branch = effect.branch
         if branch is None:
-            return await self._new_branch(effect, effect.base, note="")
+            note = f"{effect.taken} was checked out in the middle of the plan" if effect.taken else ""
+            return await self._new_branch(effect, effect.base, note)
         if await self._git.create_branch(effect.repo, branch, effect.base):
             return TargetReady(branch=branch, commit=effect.base)
         head = await self._git.branch_head(effect.repo, branch) or effect.base

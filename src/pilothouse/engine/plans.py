@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 GIT_NEEDED = (2, 38, 0)
 
-RequireAgent = Callable[[str], None]
+RequireAgent = Callable[[str], object]
 """Raises ``BadInput`` or ``Unavailable`` for an agent that cannot be used."""
 
 
@@ -145,8 +145,10 @@ class Plans:
         row = await self._store.row(plan_id)
         if row.kind != PlanKind.name:
             raise NotFound(f"{plan_id} is a {row.kind}, not a plan")
-        if row.lifecycle not in TERMINAL or plan_id in self._supervisor.live:
+        if row.lifecycle not in TERMINAL:
             raise Refused(f"it is {row.lifecycle.lower()}; stop or cancel it first")
+        if plan_id in self._supervisor.live:
+            raise Refused("it is still being cleaned up; try again in a moment")
         state: PlanState = await self._supervisor.read(plan_id, lambda state, _: state)
         for node in state.nodes.values():
             await self._remove_worktrees(state, node)

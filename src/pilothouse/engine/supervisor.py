@@ -58,7 +58,7 @@ class Supervisor:
         self._kinds = kinds
         self._group = group
         self._actors: dict[str, Actor[Any]] = {}
-        self._loading: dict[str, asyncio.Lock] = {}
+        self._loading = asyncio.Lock()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._inventory = inventory
 
@@ -112,15 +112,14 @@ class Supervisor:
 
     async def _load(self, run_id: str) -> Actor[Any]:
         """Bring a run up from the log and drive it."""
-        async with self._loading.setdefault(run_id, asyncio.Lock()):
+        async with self._loading:
             actor = self._actors.get(run_id)
             if actor is None:
-                inventory = await self._inventory()
-                actor = await self._bring_up(run_id, inventory)
-        self._loading.pop(run_id, None)
-        return actor
+                actor = self._drive(await self._bring_up(run_id, await self._inventory()))
+            return actor
 
     async def _bring_up(self, run_id: str, inventory: Inventory) -> Actor[Any]:
+        """An actor that knows what is to be done first, and is not driven yet."""
         row = await self._context.store.claim(run_id, self._context.epoch)
         driven = self._kinds[row.kind]
         state = await self._fold(row)
@@ -130,7 +129,7 @@ class Supervisor:
             actor.post(Recover(epoch=self._context.epoch, instance=inventory.instance, known=known))
         else:
             actor.post(Settle())  # nothing was interrupted; housekeeping may be owed
-        return self._drive(actor)
+        return actor
 
     async def _fold(self, row: RunRow) -> Any:
         kind = self._kinds[row.kind].kind
@@ -161,17 +160,18 @@ class Supervisor:
         alone, and said so in the server's own log; it does not keep the others from going on."""
         rows = await self._context.store.rows(lifecycles=_OPEN, limit=1_000_000)
         ended = await self._context.store.rows(lifecycles=_MAY_OWE_HOUSEKEEPING, limit=1_000_000)
-        rows += [row for row in ended if row.detail.get("rescues", 0) > 0]
-        recovered: list[str] = []
+        rows += [row for row in ended if row.detail.get("owed", 0) > 0]
+        found: list[Actor[Any]] = []
         if rows:
             inventory = await self._inventory()
             for row in sorted(rows, key=lambda row: (row.created_at, row.id)):
                 try:
-                    await self._bring_up(row.id, inventory)
-                    recovered.append(row.id)
+                    found.append(await self._bring_up(row.id, inventory))
                 except PilothouseError as error:
                     log.error("run.unrecoverable", exc_info=error, extra={"run_id": row.id})
-        return recovered
+        for actor in found:
+            actor.hold()  # what all of them hold is known before any of them asks for more
+        return [self._drive(actor).run_id for actor in found]
 
     async def delete(self, run_id: str, at: int) -> None:
         """Delete an ended run with all its events. Raises ``Refused`` while it is live, ``NotFound``."""

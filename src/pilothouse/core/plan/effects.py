@@ -19,7 +19,8 @@ TARGET_KEY = "target"
 
 
 class OpenTarget(Effect, frozen=True, kw_only=True):
-    """Find or make the branch results are merged into. ``taken`` was opened before and cannot be used any more."""
+    """Find or make the branch results are merged into, at ``base`` when it is new. ``taken`` was opened before and
+    cannot be used any more: ``base`` is where it was left."""
 
     repo: str
     branch: str | None

@@ -162,7 +162,7 @@ class AttemptEnded(Event, frozen=True, kw_only=True, tag="ATTEMPT_ENDED"):
     discard: bool = False
 
     def project(self, row: RunRow) -> RunRow:
-        return _count_rescues(row, 1) if self.rescue else row
+        return _count_owed(row, 1) if self.rescue or self.discard else row
 
 
 class WorkRescued(Event, frozen=True, kw_only=True, tag="WORK_RESCUED"):
@@ -178,7 +178,7 @@ class WorkRescued(Event, frozen=True, kw_only=True, tag="WORK_RESCUED"):
     """The worktree is gone."""
 
     def project(self, row: RunRow) -> RunRow:
-        return _count_rescues(row, -1)
+        return _count_owed(row, -1)
 
 
 class WorktreeAbandoned(Event, frozen=True, kw_only=True, tag="WORKTREE_ABANDONED"):
@@ -188,7 +188,7 @@ class WorktreeAbandoned(Event, frozen=True, kw_only=True, tag="WORKTREE_ABANDONE
     attempt: int
 
     def project(self, row: RunRow) -> RunRow:
-        return _count_rescues(row, 1)
+        return _count_owed(row, 1)
 
 
 class WorktreeRemoved(Event, frozen=True, kw_only=True, tag="WORKTREE_REMOVED"):
@@ -199,6 +199,9 @@ class WorktreeRemoved(Event, frozen=True, kw_only=True, tag="WORKTREE_REMOVED"):
     node_id: str
     attempt: int
     error: str = ""
+
+    def project(self, row: RunRow) -> RunRow:
+        return _count_owed(row, -1)
 
 
 class NodeCancelRequested(Event, frozen=True, kw_only=True, tag="NODE_CANCEL_REQUESTED"):
@@ -226,8 +229,9 @@ class LogAppended(Event, frozen=True, kw_only=True, tag="LOG_APPENDED"):
     end: int = msgspec.field(name="to")
 
 
-def _count_rescues(row: RunRow, step: int) -> RunRow:
-    return msgspec.structs.replace(row, detail={**row.detail, "rescues": row.detail.get("rescues", 0) + step})
+def _count_owed(row: RunRow, step: int) -> RunRow:
+    """``owed``: clean-ups that are still to be done, which a run owes also when it has ended."""
+    return msgspec.structs.replace(row, detail={**row.detail, "owed": row.detail.get("owed", 0) + step})
 
 
 PLAN_EVENTS: tuple[type[Event], ...] = (

@@ -60,21 +60,26 @@ def _built(state: PlanState, event: PlanBuilt, at: int) -> None:
 
 
 def _want_target(state: PlanState, event: RunStarted | RunResumed, at: int) -> None:
+    _need_target(state)
+
+
+def _need_target(state: PlanState) -> None:
     if state.built is not None and not state.opening_target and (state.target is None or state.target_lost):
-        _open_target(state, taken=state.target.branch if state.target else None)
+        _open_target(state)
 
 
-def _open_target(state: PlanState, taken: str | None) -> None:
-    facts = state.facts
-    state.opening_target = True
+def _open_target(state: PlanState) -> None:
+    """A second target goes on from what was merged into the first, whatever becomes of that one."""
+    facts, before = state.facts, state.target
+    state.opening_target, state.target_error = True, ""
     state.open[TARGET_KEY] = OpenTarget(
         key=TARGET_KEY,
         repo=facts.repo_path,
-        branch=facts.target_branch,
-        base=facts.base_commit,
+        branch=facts.target_branch if before is None else None,
+        base=facts.base_commit if before is None else before.commit,
         slug=slug(state.common.name),
         update_checkout=facts.update_checkout,
-        taken=taken,
+        taken=None if before is None else before.branch,
     )
 
 
@@ -86,11 +91,11 @@ def _target_opened(state: PlanState, event: TargetOpened, at: int) -> None:
 
 def _target_lost(state: PlanState, event: TargetLost, at: int) -> None:
     state.target_lost = True
-    _open_target(state, taken=event.branch)
+    _open_target(state)
 
 
 def _target_failed(state: PlanState, event: TargetFailed, at: int) -> None:
-    state.opening_target = False
+    state.opening_target, state.target_error = False, event.error
     state.open.pop(TARGET_KEY, None)
 
 
@@ -212,7 +217,7 @@ def _phase_ended(state: PlanState, event: PhaseEnded, at: int) -> None:
             attempt.completed_commit = event.commit
         elif event.phase is Phase.MERGE_RI:
             attempt.target_commit = event.commit
-            state.merged.append((event.node_id, attempt.completed_commit or ""))
+            state.merged.append((event.node_id, state.result_of(attempt)))
             if state.target is not None:
                 state.target.commit = event.commit
 
@@ -232,7 +237,7 @@ def _attempt_ended(state: PlanState, event: AttemptEnded, at: int) -> None:
         node.next_trigger = Trigger.RESUMED
     if event.rescue:
         _owe_rescue(state, node, attempt, event.discard)
-    elif event.status is PhaseStatus.SUCCEEDED and attempt.worktree_exists and state.plan.clean_up_successful_work:
+    elif event.discard:
         key = f"{node.node.id}/{attempt.number}/remove-worktree"
         state.housekeeping[key] = RemoveWorktree(
             key=key,
@@ -280,6 +285,8 @@ def _node_retried(state: PlanState, event: NodeRetried, at: int) -> None:
     failed = node.attempt.failed_phase if node.attempts else None
     node.resume_from = None if event.fresh or failed is None else resume_after_failure(failed)
     node.canceling = False
+    if state.target_error:
+        _need_target(state)
 
 
 def _log_appended(state: PlanState, event: LogAppended, at: int) -> None:
@@ -306,7 +313,9 @@ def _set_wait(state: PlanState, scope: str, wait_id: str | None) -> None:
 
 def _worktree_abandoned(state: PlanState, event: WorktreeAbandoned, at: int) -> None:
     node = state.nodes[event.node_id]
-    _owe_rescue(state, node, node.attempts[event.attempt - 1], discard=True)
+    attempt = node.attempts[event.attempt - 1]
+    attempt.abandoned = True
+    _owe_rescue(state, node, attempt, discard=True)
 
 
 _FOLDS: dict[type[Event], Callable[[PlanState, Any, int], None]] = {

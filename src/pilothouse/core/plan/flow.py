@@ -88,6 +88,8 @@ def advance(state: PlanState) -> list[Event]:
         node = state.nodes[node_id]
         if unwanted or node.canceling:
             return interrupt(state, node, Phase.MERGE_RI)
+        if state.target_error:
+            return fail(state, node, Phase.MERGE_RI, f"the target branch: {state.target_error}")
         if not state.merging and not state.opening_target and not state.target_lost:
             return [start(node, Phase.MERGE_RI)]
     return []
@@ -131,12 +133,7 @@ def _why_skip(state: PlanState, node: NodeState, phase: Phase) -> str | None:
         return "only joins its dependencies" if node.node.is_coordination else None
     if not node.node.is_leaf:
         return "only leaves are merged"
-    return "nothing changed" if result_of(state, node) == state.facts.base_commit else None
-
-
-def result_of(state: PlanState, node: NodeState) -> str:
-    """What the attempt hands on: its commit, or its base when it made none, so that no predecessor's work is lost."""
-    return node.attempt.completed_commit or node.attempt.base_commit or state.facts.base_commit
+    return "nothing changed" if state.result_of(node.attempt) == state.facts.base_commit else None
 
 
 def _interrupt_between(state: PlanState, node: NodeState) -> list[Event]:
@@ -215,7 +212,8 @@ def _succeed(state: PlanState, node: NodeState) -> list[Event]:
         node_id=node.node.id,
         attempt=node.attempt.number,
         status=PhaseStatus.SUCCEEDED,
-        completed_commit=result_of(state, node),
+        completed_commit=state.result_of(node.attempt),
+        discard=node.attempt.worktree_exists and state.plan.clean_up_successful_work,
     )
     return [ended, NodeMoved(node_id=node.node.id, old=node.status, new=NodeStatus.SUCCEEDED)]
 

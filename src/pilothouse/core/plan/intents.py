@@ -72,14 +72,15 @@ def phase_effect(state: PlanState, event: PhaseStarted) -> PhaseEffect:
                 pin=state.pin(node.node, attempt.number),
             )
         case Phase.MERGE_RI:
-            assert state.target is not None and attempt.completed_commit is not None
+            assert state.target is not None
+            source = state.result_of(attempt)
             return MergeIntoTarget(
                 **spot,
                 branch=state.target.branch,
                 base=facts.base_commit,
-                source=attempt.completed_commit,
+                source=source,
                 name=node.node.producer_id,
-                message=_merge_message(state, node, attempt.completed_commit),
+                message=_merge_message(state, node, source),
                 strategy=state.plan.merge_strategy,
                 merged=tuple((state.nodes[other].node.producer_id, commit) for other, commit in state.merged),
                 pin=state.merged_pin(node.node),

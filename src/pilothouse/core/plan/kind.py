@@ -28,7 +28,7 @@ from pilothouse.core.plan.verdict import summary, verdict
 from pilothouse.core.run import control
 from pilothouse.core.run.commands import Exit, ExitReason
 from pilothouse.core.run.contract import Effect, Failed
-from pilothouse.core.run.events import Event, Recorded, RunCreated, RunFailed, RunStarted
+from pilothouse.core.run.events import Event, Recorded, RunCreated, RunFailed, RunStarted, StopDelayed
 from pilothouse.core.run.inputs import (
     Answer,
     Cancel,
@@ -112,7 +112,9 @@ class PlanKind:
             case Outcome():
                 return self._outcome(state, given)
             case Progress():
-                return given.events
+                return [
+                    e for e in given.events if run.lifecycle is Lifecycle.STOPPING or not isinstance(e, StopDelayed)
+                ]
             case Grant():
                 return [e for node_id in state.ready.first(given.slots) for e in begin(state, state.nodes[node_id])]
             case Submit():
@@ -146,13 +148,13 @@ class PlanKind:
         if run.lifecycle is Lifecycle.CREATED:
             return () if state.plan.start_paused else self.decide(state, Start())
         if run.terminal:
-            return ()
+            return abandon(state) if run.lifecycle is Lifecycle.CANCELED else ()
         if events := propagate(state) or advance(state):
             return events
         if self._may_start(state) and (joins := state.ready.first(0)):
             return [e for node_id in joins for e in begin(state, state.nodes[node_id])]
         if ends := control.settle(run, draining=bool(state.open), working=self._working(state)):
-            return [*abandon(state), *ends] if run.final else ends
+            return ends
         if run.lifecycle in (Lifecycle.RUNNING, Lifecycle.PAUSING) and (end := verdict(state)):
             return (end,)
         return ()
@@ -160,8 +162,8 @@ class PlanKind:
     @staticmethod
     def _working(state: PlanState) -> bool:
         """Whether a pause still has to wait: for anything but nodes that wait for a person."""
-        return state.common.lifecycle is Lifecycle.PAUSING and any(
-            node.wait_id is None for node in state.in_status(*ACTIVE)
+        return state.common.lifecycle is Lifecycle.PAUSING and (
+            bool(state.open) or any(node.wait_id is None for node in state.in_status(*ACTIVE))
         )
 
     @staticmethod
@@ -169,8 +171,8 @@ class PlanKind:
         events = list(control.cancel(state.common, given.source, given.reason, state.open))
         if not events:
             return ()
-        if state.common.terminal:  # discarded: final at once, so what it leaves is seen to first
-            return [*cancel_all(state), *abandon(state), *events]
+        if state.common.terminal:  # discarded: final at once, so its nodes end first
+            return [*cancel_all(state), *events]
         return [*events, *cancel_all(state)]
 
     def _outcome(self, state: PlanState, given: Outcome) -> Sequence[Event]:
@@ -186,18 +188,27 @@ class PlanKind:
             case RemoveWorktree():
                 error = result.error if isinstance(result, Failed) else ""
                 return (WorktreeRemoved(node_id=effect.node_id, attempt=effect.attempt, error=error),)
-            case RunWork() if isinstance(result, Exit) and result.reason is ExitReason.LOST:
+            case RunWork() if isinstance(result, Exit) and self._unexplained(state, effect, result):
                 return lost(state, effect)
             case PhaseEffect():
                 return outcome(state, effect, result)
         raise TypeError(f"unknown effect {effect}")
 
+    @staticmethod
+    def _unexplained(state: PlanState, effect: RunWork, ended: Exit) -> bool:
+        """Whether nobody knows how far it came: it was lost, or ended although the log says nothing of that, as by an
+        owner that could not write any more."""
+        asked = state.nodes[effect.node_id].canceling or state.common.lifecycle is Lifecycle.STOPPING
+        return ended.reason is ExitReason.LOST or (ended.reason is ExitReason.CANCELED and not asked)
+
     def _target(self, state: PlanState, result: msgspec.Struct) -> Sequence[Event]:
         if isinstance(result, TargetReady):
             return (TargetOpened(branch=result.branch, commit=result.commit, note=result.note),)
         if isinstance(result, Failed) and state.common.lifecycle is not Lifecycle.STOPPING:
-            failed = RunFailed(error=f"the target branch: {result.error}", summary=summary(state))
-            return (TargetFailed(error=result.error), failed)
+            if state.target is None:
+                failed = RunFailed(error=f"the target branch: {result.error}", summary=summary(state))
+                return (TargetFailed(error=result.error), failed)
+            return (TargetFailed(error=result.error),)  # what runs goes on; what would be merged fails
         return (TargetFailed(),)
 
 

@@ -54,6 +54,8 @@ class Attempt:
     ended_at: int | None = None
     rescue_ref: str = ""
     worktree_exists: bool = False
+    abandoned: bool = False
+    """What it left was to be cleaned up for good; tried once."""
     phases: dict[Phase, PhaseState] = field(default_factory=dict)
 
 
@@ -94,7 +96,8 @@ class PlanState:
     """``open``: the gated effects whose intent is recorded and whose outcome is not. ``housekeeping``: the ungated
     ones that are owed. ``met`` and ``doomed``: see ``propagate``.
     ``between``: nodes whose attempt is between two phases. ``merge_queue``: nodes that wait their
-    turn to merge. ``merged``: (node id, source commit) in the order they went into the target."""
+    turn to merge. ``merged``: (node id, source commit) in the order they went into the target. ``target_error``: why
+    there is no target any more; what would be merged fails with it until somebody retries."""
 
     common: Common
     built: PlanBuilt | None = None
@@ -104,6 +107,7 @@ class PlanState:
     target: Target | None = None
     opening_target: bool = False
     target_lost: bool = False
+    target_error: str = ""
     counts: dict[NodeStatus, int] = field(default_factory=dict)
     slots: int = 0
     open: dict[str, Effect] = field(default_factory=dict)
@@ -138,6 +142,10 @@ class PlanState:
 
     def rescue_ref(self, node: Node, attempt: int) -> str:
         return f"refs/pilothouse/rescue/{self.common.run_id}/{node.id}/{attempt}"
+
+    def result_of(self, attempt: Attempt) -> str:
+        """What an attempt hands on: its commit, or its base when it made none: no predecessor's work is lost."""
+        return attempt.completed_commit or attempt.base_commit or self.facts.base_commit
 
     def open_effect(self, node_id: str) -> PhaseEffect | None:
         """The phase of a node that is being performed."""

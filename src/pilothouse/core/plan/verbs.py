@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from pilothouse.core.plan.events import (
@@ -13,7 +14,7 @@ from pilothouse.core.plan.events import (
     WorktreeAbandoned,
 )
 from pilothouse.core.plan.flow import fail, interrupt
-from pilothouse.core.plan.phases import Phase, PhaseStatus
+from pilothouse.core.plan.phases import Phase, PhaseStatus, following
 from pilothouse.core.plan.state import NodeState, PlanState, rescue_key
 from pilothouse.core.plan.states import ACTIVE, TERMINAL, NodeStatus
 from pilothouse.core.run.events import Event, RunResumed, WaitClosed
@@ -55,13 +56,15 @@ def cancel_all(state: PlanState) -> list[Event]:
 
 
 def abandon(state: PlanState) -> list[Event]:
-    """The run is over for good: what its unsuccessful attempts left in worktrees is saved, and they are removed."""
+    """The run is over for good: what its unsuccessful attempts left in worktrees is saved, and they are removed. Those
+    that are being saved are left alone until that is done."""
     return [
         WorktreeAbandoned(node_id=node.node.id, attempt=attempt.number)
         for node in state.nodes.values()
         for attempt in node.attempts
         if attempt.worktree_exists
         and attempt.status is not PhaseStatus.SUCCEEDED
+        and not attempt.abandoned
         and rescue_key(node.node.id, attempt.number) not in state.housekeeping
     ]
 
@@ -102,7 +105,7 @@ def retry(state: PlanState, given: Retry) -> list[Event]:
     if run.lifecycle not in (Lifecycle.RUNNING, Lifecycle.FAILED, Lifecycle.PARTIAL):
         raise Refused(f"only a running, failed or partial plan can be retried; this one is {run.lifecycle.lower()}")
     nodes = _to_retry(state, given)
-    chosen = frozenset(node.node.id for node in nodes)
+    chosen = dict.fromkeys(node.node.id for node in nodes)
     for node in nodes:
         for parent in (state.nodes[name] for name in node.node.dependencies):
             if parent.status in TERMINAL - {NodeStatus.SUCCEEDED} and parent.node.id not in chosen:
@@ -134,7 +137,7 @@ def _to_retry(state: PlanState, given: Retry) -> list[NodeState]:
     return list(nodes.values())
 
 
-def _unblock(state: PlanState, chosen: frozenset[str]) -> list[Event]:
+def _unblock(state: PlanState, chosen: Iterable[str]) -> list[Event]:
     """Blocked nodes wait again, unless something else upstream of them has still failed."""
     waiting = set(chosen)
     events: list[Event] = []
@@ -155,6 +158,8 @@ def _unblock(state: PlanState, chosen: frozenset[str]) -> list[Event]:
 def answer(state: PlanState, given: Answer) -> list[Event]:
     """Answer a review: ``rerun`` in a clean worktree, ``accept`` what is there and go on, or ``fail``.
 
+    Whatever goes on is a new attempt: while it waited the node held no slot, and others may have taken them all.
+
     Raises ``NotFound`` for a wait that is not open (any more: one answer wins), ``BadInput`` for another answer."""
     wait = state.common.waits.get(given.wait_id)
     if wait is None:
@@ -173,6 +178,7 @@ def answer(state: PlanState, given: Answer) -> list[Event]:
     spot: dict[str, Any] = {"node_id": node.node.id, "attempt": node.attempt.number, "phase": phase}
     if given.answer == "accept":
         note = f"accepted by {given.by}"
-        return [closed, PhaseEnded(**spot, status=PhaseStatus.SUCCEEDED, note=note)]
+        done = PhaseEnded(**spot, status=PhaseStatus.SUCCEEDED, note=note)
+        return [closed, done, *interrupt(state, node, following(phase))]
     error = f"Interrupted, and declared failed by {given.by}"
     return [closed, PhaseEnded(**spot, status=PhaseStatus.FAILED, error=error), *fail(state, node, phase, error)]
