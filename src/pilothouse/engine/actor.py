@@ -152,8 +152,6 @@ class Actor(Generic[S]):
             self._stops_asked += 1
             self._gate_closed = False  # the stop itself keeps it closed now
             self._urgent.append(mail)
-        elif isinstance(mail.given, Recover):
-            self._urgent.appendleft(mail)  # before a stop: what is in flight must be known to be stopped
         else:
             self._mail.append(mail)
         self._bell.set()
