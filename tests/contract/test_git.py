@@ -306,6 +306,12 @@ class TestMergeInto:
         again = run(squash(world, source, "refs/pilothouse/plan/again", already_merged=[source]))
         assert again == Merged(commit=first.commit, moved=False)
 
+    def test_merge_commits_takes_a_branch_by_name_whatever_tags_there_are(self, world: World) -> None:
+        source = world.commit(merged_with(FIRST, a="a\n"), world.base)
+        world.set_ref("refs/tags/target", source)
+        merged = run(world.git.merge_commits(world.repo, "target", source, message="m", strategy=Strategy.SQUASH))
+        assert isinstance(merged, Merged) and world.parents(merged.commit) == [world.base]
+
     def test_merge_commits_computes_the_same_and_moves_nothing(self, world: World) -> None:
         source = world.commit(merged_with(FIRST, a="a\n"), world.base)
         merged = run(world.git.merge_commits(world.repo, world.base, source, message="m", strategy=Strategy.SQUASH))

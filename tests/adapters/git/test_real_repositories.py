@@ -191,6 +191,18 @@ class TestTarget:
         assert world.files(merged.commit)["shared.txt"] == "".join(["top\n", *lines[1:-1], "bottom\n"])
 
 
+class TestMergeForward:
+    def test_repeated_later_it_makes_the_same_commit(self, world: RealWorld) -> None:
+        tree = sh(world.repo, "rev-parse", f"{world.commit(merged_with(FIRST, a='a'), world.base)}^{{tree}}")
+        old = {"GIT_COMMITTER_DATE": "1700000000 +0100"}
+        left = sh(world.repo, "commit-tree", tree, "-p", world.base, "-m", "left", env=old)
+        right = world.commit(merged_with(FIRST, b="b\n"), world.base)
+        merged = run(world.git.merge_forward(world.repo, [left, right], "join"))
+        assert isinstance(merged, Merged)
+        times = sh(world.repo, "log", "--no-walk", "--format=%ct %at", merged.commit).split()
+        assert times == [sh(world.repo, "log", "-1", "--format=%ct", right)] * 2
+
+
 class TestBare:
     def test_a_bare_repository_is_as_good_as_any(self, world: RealWorld, tmp_path: Path) -> None:
         sh(tmp_path, "clone", "--quiet", "--bare", world.repo, "bare.git")

@@ -1,4 +1,7 @@
-"""What git accepts as a branch name, as a pure rule. The real adapter asks git as well; the twin only this."""
+"""Names, as pure rules: what git accepts as a branch, what is a commit's full name.
+
+The real adapter asks git about branch names as well; the twin only this.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ LONGEST_BRANCH = 200
 
 FIX = "use letters, digits, '-', '_', '.' and '/', for example feature/search"
 
+_OBJECT_NAME = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//")
 
 
@@ -27,3 +31,7 @@ def branch_problem(name: str) -> str | None:
         or any(not part or part.startswith(".") or part.endswith(".lock") for part in parts)
     )
     return f"{name!r} is not a branch name" if wrong else None
+
+
+def is_object_name(text: str) -> bool:
+    return _OBJECT_NAME.match(text) is not None

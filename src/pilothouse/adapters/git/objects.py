@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pilothouse.adapters.git import parse
+from pilothouse.adapters.git.names import is_object_name
 from pilothouse.adapters.git.run import Runner
 from pilothouse.core.plan.integration import Conflict, Merged, Strategy
 
@@ -51,12 +52,20 @@ class Identity:
 
 
 async def commit_tree(
-    git: Runner, identity: Identity, repo: str, tree: str, parents: Sequence[str], message: str
+    git: Runner,
+    identity: Identity,
+    repo: str,
+    tree: str,
+    parents: Sequence[str],
+    message: str,
+    *,
+    at: int | None = None,
 ) -> str:
+    """Write a commit; ``at`` is its time in seconds since the epoch, by default now."""
+    date = {} if at is None else {"GIT_AUTHOR_DATE": f"@{at} +0000", "GIT_COMMITTER_DATE": f"@{at} +0000"}
+    env = await identity.env(repo) | date
     args = [part for parent in parents for part in ("-p", parent)]
-    made = await git.run(
-        "commit-tree", tree, *args, "-F", "-", cwd=repo, stdin=message or "\n", env=await identity.env(repo)
-    )
+    made = await git.run("commit-tree", tree, *args, "-F", "-", cwd=repo, stdin=message or "\n", env=env)
     return made.text
 
 
@@ -68,7 +77,9 @@ async def merge_trees(git: Runner, repo: str, ours: str, theirs: str) -> parse.M
     return parse.merge_tree(found.stdout, clean=found.status == 0)
 
 
-async def tip(git: Runner, repo: str, revision: str) -> Tip:
+async def tip(git: Runner, repo: str, target: str) -> Tip:
+    """The tip of a branch, or a commit given by its full name; a tag named like the branch does not matter."""
+    revision = target if is_object_name(target) else f"refs/heads/{target}"
     found = await git.run("rev-parse", f"{revision}^{{commit}}", f"{revision}^{{tree}}", cwd=repo, writes=False)
     commit, tree = found.text.splitlines()
     return Tip(commit, tree)
@@ -90,7 +101,11 @@ async def merge_forward(
         outcome = await merge_trees(git, repo, current, source)
         if not outcome.clean:
             return Conflict(files=outcome.files, source=source, detail=outcome.detail)
-        current = await commit_tree(git, identity, repo, outcome.tree, (current, source), message)
+        # As old as its younger parent, so that the same merge repeated after a crash is the same commit.
+        asked = ("--no-walk", "--no-commit-header", "--format=%ct", current, source, "--")
+        times = await git.run("rev-list", *asked, cwd=repo, writes=False)
+        at = max(map(int, times.text.split()))
+        current = await commit_tree(git, identity, repo, outcome.tree, (current, source), message, at=at)
     return Merged(commit=current, moved=current != commits[0])
 
 

@@ -11,17 +11,13 @@ from pathlib import Path
 
 from pilothouse.adapters.git import layout, names, parse
 from pilothouse.adapters.git.layout import CommonDir
+from pilothouse.adapters.git.names import is_object_name
 from pilothouse.adapters.git.run import Runner
 from pilothouse.adapters.git.worktrees import list_worktrees
 from pilothouse.core.plan.integration import Repository
 from pilothouse.errors import BadInput, GitFailed
 
-_OBJECT_NAME = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-
-
-def is_object_name(text: str) -> bool:
-    return _OBJECT_NAME.match(text) is not None
 
 
 async def version(git: Runner) -> tuple[int, int, int]:
