@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, contextmanager
+from itertools import takewhile
 
 from pilothouse.core.run.events import Recorded
 from pilothouse.core.run.registry import Registry
@@ -79,6 +80,7 @@ class Hub:
         self._announced[position] = batch
         if len(self._all) > self._memory:
             self._forget(self._all.popleft())
+        self._tail.unread = True
         for key in (run_id, None):
             for bell in self._bells.get(key, ()):
                 bell.set()
@@ -106,7 +108,7 @@ class Hub:
                     yield batch
 
     async def pages(self, run_id: str, after: int = 0, idle: float | None = None) -> AsyncGenerator[list[Batch], None]:
-        """As ``follow``, everything that is there at once; an empty page whenever nothing came for ``idle`` seconds."""
+        """As ``follow``, everything there is at once; an empty page whenever nothing came for ``idle`` seconds."""
         await self._store.row(run_id)
         with self._bell(run_id) as bell:
             while True:
@@ -122,7 +124,7 @@ class Hub:
                     yield []
 
     async def pages_all(self, after: int = 0, idle: float | None = None) -> AsyncGenerator[list[Batch], None]:
-        """As ``follow_all``, everything that is there at once; an empty page whenever nothing came for ``idle`` seconds.
+        """As ``follow_all``, everything there is at once; an empty page whenever nothing came for ``idle`` seconds.
 
         The order is that of the store's positions: commits of different runs may be announced out of order, so
         this reads the store, and the announcements only wake it.
@@ -148,10 +150,14 @@ class Hub:
         )
         return Batch(self._registry, segment.position, segment.run_id, recorded, segment.deleted)
 
+    def wire(self, recorded: Recorded) -> bytes:
+        return self._registry.wire(recorded)
+
     async def _since(self, run_id: str, after: int) -> list[Batch]:
         recent = self._runs.get(run_id)
         if recent and (recent[0].deleted or recent[0].recorded[0].seq <= after + 1):
-            return [batch.after(after) for batch in recent if batch.deleted or batch.recorded[-1].seq > after]
+            newest = _newest(recent, lambda batch: batch.deleted or batch.recorded[-1].seq > after)
+            return [batch.after(after) for batch in newest]
         segments = await self._store.read(run_id, after, _PAGE)
         return [self.batch(segment).after(after) for segment in segments]
 
@@ -180,18 +186,27 @@ class _Tail:
         """What lies after this position, up to ``_end``, is in ``_batches``."""
         self._end = 0
         self._reading = asyncio.Lock()
+        self.unread = True
+        """There may be something after ``_end``."""
 
     async def since(self, after: int) -> list[Batch]:
         """What lies after a position, oldest first; empty only at the end of the log."""
-        if after > self._end:  # nobody was at the end until now
-            self._batches.clear()
-            self._begin = self._end = after
-        if after < self._begin:
-            return await self._read(after)
         async with self._reading:
+            if after > self._end:  # nobody was at the end until now
+                self._batches.clear()
+                self._begin = self._end = after
+                self.unread = True
             if after == self._end:
-                self._extend(await self._read(after))
-        return [batch for batch in self._batches if batch.position > after]
+                if not self.unread:
+                    return []
+                self.unread = False
+                page = await self._read(after)
+                self._extend(page)
+                self.unread |= bool(page)
+                return page
+            if after >= self._begin:
+                return _newest(self._batches, lambda batch: batch.position > after)
+        return await self._read(after)
 
     async def _read(self, after: int) -> list[Batch]:
         return [self._hub.batch(segment) for segment in await self._store.read_all(after, _PAGE)]
@@ -202,6 +217,13 @@ class _Tail:
             self._end = page[-1].position
         while len(self._batches) > self._memory:
             self._begin = self._batches.popleft().position
+
+
+def _newest(batches: deque[Batch], wanted: Callable[[Batch], bool]) -> list[Batch]:
+    """The end of it that is wanted, found from the end, since that is where followers are."""
+    found = list(takewhile(wanted, reversed(batches)))
+    found.reverse()
+    return found
 
 
 async def _rings(bell: asyncio.Event, seconds: float | None) -> bool:

@@ -5,7 +5,7 @@ Reading changes nothing and starts nothing.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 from pilothouse.core.plan.kind import PlanKind
@@ -76,6 +76,18 @@ class Queries:
 
     def follow_all(self, after: int = 0) -> AsyncIterator[Batch]:
         return self._hub.follow_all(after)
+
+    def pages(self, run_id: str, after: int = 0, idle: float | None = None) -> AsyncGenerator[list[Batch], None]:
+        """See ``Hub.pages``."""
+        return self._hub.pages(run_id, after, idle)
+
+    def pages_all(self, after: int = 0, idle: float | None = None) -> AsyncGenerator[list[Batch], None]:
+        """See ``Hub.pages_all``."""
+        return self._hub.pages_all(after, idle)
+
+    def wire(self, recorded: Recorded) -> bytes:
+        """An event in wire form: one JSON object."""
+        return self._hub.wire(recorded)
 
     async def position(self) -> int:
         """The end of the log."""
