@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pilothouse.adapters.agents.registry import DRIVERS, check_agents, require
-from pilothouse.core.plan.spec_parse import plan_from_data
+from pilothouse.adapters.agents.registry import DRIVERS, check_agent, require
+from pilothouse.core.plan.spec import AgentSpec
 from pilothouse.errors import BadInput
-
-
-def plan(**phases: object) -> object:
-    return {"name": "p", "jobs": [{"producerId": "api", "task": "t", **phases}]}
 
 
 def test_every_agent_is_listed_under_its_own_name() -> None:
@@ -29,17 +25,15 @@ def test_a_slip_of_the_keyboard_gets_the_nearest_name() -> None:
         require("scriptd")
 
 
-@pytest.mark.parametrize("phase", ["prechecks", "work", "postchecks"])
-def test_agents_are_checked_in_every_phase(phase: str) -> None:
-    with pytest.raises(BadInput, match=rf"jobs\[api\]\.{phase}\.agent: agent 'copilot' is not built yet"):
-        check_agents(plan_from_data(plan(**{phase: "@agent do it"})))
+def test_an_agent_is_checked_before_a_plan_is_accepted() -> None:
+    check_agent(AgentSpec(agent="scripted", script="r.yaml"))
+    with pytest.raises(BadInput, match="agent: agent 'copilot' is not built yet"):
+        check_agent(AgentSpec())
 
 
-def test_a_scripted_agent_without_replies_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"jobs\[api\]\.work\.script: the scripted agent needs a replies file"):
-        check_agents(plan_from_data(plan(work={"type": "agent", "agent": "scripted"})))
-
-
-def test_a_plan_without_agents_and_one_with_a_scripted_one_pass() -> None:
-    check_agents(plan_from_data(plan(work="make")))
-    check_agents(plan_from_data(plan(work={"type": "agent", "agent": "scripted", "script": "r.yaml"})))
+@pytest.mark.parametrize(
+    ("script", "message"), [("", "script: the scripted agent needs"), ("../r", "script: .*outside")]
+)
+def test_a_scripted_agent_without_replies_of_its_repository_is_refused(script: str, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        check_agent(AgentSpec(agent="scripted", script=script))

@@ -1,4 +1,4 @@
-"""Which agents there are, and whether a plan's agents are among them. A table; a new agent is one more line in it."""
+"""Which agents there are, and whether a plan can have what it asks of one. A table: a new agent is one line in it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from pilothouse.adapters.agents.driver import AgentDriver
 from pilothouse.adapters.agents.scripted import ScriptedAgent
-from pilothouse.core.plan.spec import AgentSpec, PlanSpec
+from pilothouse.core.plan.spec import AgentSpec
 from pilothouse.errors import BadInput
 
 DRIVERS: Mapping[str, AgentDriver] = MappingProxyType({driver.name: driver for driver in (ScriptedAgent(),)})
@@ -27,18 +27,11 @@ def require(name: str, drivers: Mapping[str, AgentDriver] = DRIVERS) -> AgentDri
     )
 
 
-def check_agents(plan: PlanSpec, drivers: Mapping[str, AgentDriver] = DRIVERS) -> None:
-    """Whether every agent of a plan can be given work here and now: to be asked before the plan is accepted.
+def check_agent(spec: AgentSpec, drivers: Mapping[str, AgentDriver] = DRIVERS) -> None:
+    """Whether an agent can be given this work here and now: to be asked before a plan is accepted.
 
-    Raises ``BadInput`` naming the job (by its producer id) and the field, ``Unavailable`` for what is missing.
+    Raises ``BadInput`` naming the field of the spec (``agent``, ``script``), ``Unavailable`` for what is missing.
     """
-    for job in plan.jobs:
-        for phase, spec in (("prechecks", job.prechecks), ("work", job.work), ("postchecks", job.postchecks)):
-            if isinstance(spec, AgentSpec):
-                try:
-                    driver = require(spec.agent, drivers)
-                    driver.check_script(spec.script)
-                except BadInput as error:
-                    field = f"jobs[{job.producer_id}].{phase}.{error.field}"
-                    raise BadInput(error.message, field=field, fix=error.fix) from None
-                driver.check()
+    driver = require(spec.agent, drivers)
+    driver.check_script(spec.script)
+    driver.check()
