@@ -108,7 +108,7 @@ def _twenty(ledger: Path) -> str:
 def test_no_event_and_no_work_is_lost_or_done_twice_when_the_owner_is_killed_at_random_moments(tmp_path: Path) -> None:
     repo, ledger = make_repo(tmp_path / "repo"), tmp_path / "ledger"
     life = Life(tmp_path, repo, _twenty(ledger))
-    chance = random.Random(os.environ.get("PILOTHOUSE_TEST_SEED", "20"))
+    chance = random.Random(os.environ.get("TEST_SEED", "20"))
     life.begin(submit=True)
     life.wait_for(lambda: life.shown.exists() and b"RUN_STARTED" in life.shown.read_bytes())
     kills = int(os.environ.get("TEST_KILLS", "12"))
