@@ -26,8 +26,8 @@ T = TypeVar("T")
 
 GIT_NEEDED = (2, 38, 0)
 
-RequireAgent = Callable[[str], object]
-"""Raises ``BadInput`` or ``Unavailable`` for an agent that cannot be used."""
+CheckAgent = Callable[[AgentSpec], None]
+"""Raises ``BadInput`` or ``Unavailable`` for work that an agent could not do here."""
 
 
 class Origin:
@@ -52,7 +52,7 @@ class Plans:
         logs: LogStore,
         clock: Clock,
         ids: Ids,
-        require_agent: RequireAgent,
+        check_agent: CheckAgent,
         worktree_root: str,
     ) -> None:
         self._supervisor = supervisor
@@ -62,7 +62,7 @@ class Plans:
         self._logs = logs
         self._clock = clock
         self._ids = ids
-        self._require_agent = require_agent
+        self._check_agent = check_agent
         self._worktree_root = worktree_root
 
     async def submit(self, spec: PlanSpec, origin: Origin, *, repo: str, update_checkout: bool = False) -> str:
@@ -74,7 +74,7 @@ class Plans:
             for field in ("work", "prechecks", "postchecks"):
                 work = getattr(job, field)
                 if isinstance(work, AgentSpec):
-                    with_field(f"jobs[{index}].{field}.agent", self._require_agent, work.agent)
+                    _check_below(f"jobs[{index}].{field}", self._check_agent, work)
         repository = await naming("repoPath", self._git.inspect(repo))
         base_branch, base_commit = await self._base(spec, repository)
         root = repository.root
@@ -183,8 +183,9 @@ async def naming(field: str, question: Awaitable[T]) -> T:
         raise BadInput(error.message, field=field, fix=error.fix) from error
 
 
-def with_field(field: str, check: RequireAgent, name: str) -> None:
+def _check_below(field: str, check: CheckAgent, spec: AgentSpec) -> None:
     try:
-        check(name)
+        check(spec)
     except BadInput as error:
-        raise BadInput(error.message, field=field, fix=error.fix) from error
+        path = ".".join(part for part in (field, error.field) if part)
+        raise BadInput(error.message, field=path, fix=error.fix) from error
