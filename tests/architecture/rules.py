@@ -24,7 +24,8 @@ FLOORS = {
     "engine": frozenset({"engine", "core", "errors"}),
     "adapters": frozenset({"adapters", "core", "errors"}),
     "settings": frozenset({"core", "errors"}),
-    "interfaces": frozenset({"interfaces", "engine", "core", "errors", "settings"}),
+    "owner": frozenset({"errors"}),
+    "interfaces": frozenset({"interfaces", "engine", "core", "errors", "settings", "owner"}),
 }
 WIRING = frozenset({"app", "__main__"})
 # The command line is the process's front door, so it is the one place that may call the wiring.
