@@ -200,7 +200,11 @@ class _Tail:
                 if not self.unread:
                     return []
                 self.unread = False
-                page = await self._read(after)
+                try:
+                    page = await self._read(after)
+                except BaseException:  # also when this follower is cancelled: the next one reads
+                    self.unread = True
+                    raise
                 self._extend(page)
                 self.unread |= bool(page)
                 return page

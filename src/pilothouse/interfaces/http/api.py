@@ -1,0 +1,50 @@
+"""The HTTP application: all routes over the services, whoever comes in by whichever door.
+
+Has no idea of sockets, processes or start-up; a test calls it as it is. Who may come in is the guard's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fastapi import FastAPI
+
+from pilothouse.engine.services import Services
+from pilothouse.interfaces.http.approvals import make_approvals
+from pilothouse.interfaces.http.describe import PROBLEMS
+from pilothouse.interfaces.http.docs import install_docs
+from pilothouse.interfaces.http.events import make_events
+from pilothouse.interfaces.http.guard import Guard
+from pilothouse.interfaces.http.limits import BodyLimit
+from pilothouse.interfaces.http.operations import OwnerInfo, make_operations
+from pilothouse.interfaces.http.plans import make_plans
+from pilothouse.interfaces.http.problems import install
+from pilothouse.interfaces.http.repos import make_repos
+from pilothouse.interfaces.http.runs import make_runs
+from pilothouse.interfaces.http.sse import KEEPALIVE_S
+
+__all__ = ["OwnerInfo", "make_api"]
+
+
+def make_api(
+    services: Services,
+    guard: Guard,
+    owner: OwnerInfo,
+    on_step_down: Callable[[], None],
+    *,
+    keepalive: float = KEEPALIVE_S,
+) -> FastAPI:
+    """The application, to be put behind ``guard.unix`` and ``guard.tcp``.
+
+    ``on_step_down`` is called when a background owner is asked to let go; ``keepalive`` is in seconds."""
+    app = FastAPI(title="Pilothouse", version=owner.version, docs_url=None, redoc_url=None, responses=PROBLEMS)
+    app.add_middleware(BodyLimit)
+    install(app)
+    install_docs(app)
+    app.include_router(make_operations(services, guard, owner, on_step_down))
+    app.include_router(make_plans(services))
+    app.include_router(make_events(services, keepalive))
+    app.include_router(make_runs(services))
+    app.include_router(make_approvals(services))
+    app.include_router(make_repos(services))
+    return app

@@ -1,0 +1,65 @@
+"""What clients may send: one model per body. Both spellings of a name are taken, unknown names are refused."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, model_validator
+from pydantic.alias_generators import to_camel
+
+Name = Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class Body(BaseModel):
+    """Base of all bodies."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid")
+
+
+class SubmitPlan(Body):
+    """A plan, as data (``plan``) or as the text of a plan file (``text``)."""
+
+    plan: dict[str, Any] | None = Field(
+        default=None, description="The plan document.", examples=[{"name": "hello", "jobs": [{"id": "a", "task": "t"}]}]
+    )
+    text: str | None = Field(default=None, description="A plan file: YAML or JSON.")
+    repo_path: Name | None = Field(default=None, description="An absolute path; goes before the plan's own.")
+    update_checkout: StrictBool = Field(default=False, description="Move a clean checkout of the target branch along.")
+    register_repo: StrictBool = Field(default=False, description="Register the repository too (Unix socket only).")
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> SubmitPlan:
+        if (self.plan is None) == (self.text is None):
+            raise ValueError("give either plan or text")
+        return self
+
+
+class RetryPlan(Body):
+    """Which nodes or groups to try again; none named: all that failed. ``fresh``: from the first phase on."""
+
+    nodes: list[Name] = Field(default=[], max_length=100_000)
+    fresh: StrictBool = False
+
+
+class RetryNode(Body):
+    fresh: StrictBool = False
+
+
+class CancelGroup(Body):
+    group: Name = Field(description="A group's path or id.", examples=["build/linux"])
+
+
+class StopEverything(Body):
+    session_id: Name | None = Field(default=None, description="Only the runs of this session.")
+
+
+class AnswerWait(Body):
+    answer: Name = Field(description="One of the wait's options.")
+
+
+class RegisterRepo(Body):
+    path: Name = Field(description="Any folder of the repository, as an absolute path.")
+
+
+class Login(Body):
+    token: Annotated[str, Field(min_length=1, max_length=200)]

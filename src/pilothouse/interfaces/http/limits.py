@@ -1,0 +1,41 @@
+"""How large a request body may be."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+MAX_BODY = 2 << 20
+"""Bytes: the largest plan file, written as JSON within JSON."""
+
+
+class BodyLimit:
+    """Reads at most ``most`` bytes of a body; what announces more is refused unread."""
+
+    def __init__(self, app: ASGIApp, most: int = MAX_BODY) -> None:
+        self._app = app
+        self._most = most
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        announced = Headers(scope=scope).get("content-length", "0")
+        too_much = announced.isdecimal() and int(announced[:20]) > self._most
+        read = 0
+
+        async def counted() -> Message:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body", b""))
+            if too_much or read > self._most:
+                # FastAPI hands this on to the application's own handlers, whoever is reading.
+                raise HTTPException(
+                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {self._most >> 20} MiB"
+                )
+            return message
+
+        await self._app(scope, counted, send)
