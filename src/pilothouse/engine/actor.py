@@ -91,6 +91,8 @@ class Actor(Generic[S]):
         self._row = row
         self._retire = retire
         self._seq = row.seq if row else 0
+        self._slots = kind.slots(state)
+        """Held as of the log: what a batch frees is free for others once it is committed."""
         self._mail: deque[_Mail] = deque()
         self._urgent: deque[_Mail] = deque()
         self._bell = asyncio.Event()
@@ -130,7 +132,7 @@ class Actor(Generic[S]):
 
     def hold(self) -> None:
         """Occupy the slots its working parts hold already, before it is driven."""
-        self._context.capacity.ask(self.run_id, self._kind.slots(self._state), 0, self._slots_promised)
+        self._context.capacity.ask(self.run_id, self._slots, 0, self._ask_for_slots)
 
     @property
     def _unread(self) -> bool:
@@ -242,13 +244,16 @@ class Actor(Generic[S]):
             while events := self._kind.decide(self._state, Settle()):
                 self._fold(events, at)
             slots = self._context.capacity.ask(
-                self.run_id, self._kind.slots(self._state), self._kind.demand(self._state), self._slots_promised
+                self.run_id,
+                max(self._slots, self._kind.slots(self._state)),
+                self._kind.demand(self._state),
+                self._ask_for_slots,
             )
             if not slots:
                 return
             self._fold(self._kind.decide(self._state, Grant(slots=slots)), at)
 
-    def _slots_promised(self) -> None:
+    def _ask_for_slots(self) -> None:
         self.post(Settle())
 
     def _fold(self, events: Iterable[Event], at: int) -> None:
@@ -277,6 +282,9 @@ class Actor(Generic[S]):
         )
         recorded, self._batch = tuple(self._batch), []
         self._seq = recorded[-1].seq
+        held, self._slots = self._slots, self._kind.slots(self._state)
+        if self._slots < held:
+            self._ask_for_slots()
         self._context.hub.publish(position, self.run_id, recorded)
         async with self._committed:
             self._committed.notify_all()

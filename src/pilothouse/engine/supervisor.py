@@ -25,7 +25,7 @@ from pilothouse.engine.capacity import Capacity
 from pilothouse.engine.effects import Performer
 from pilothouse.engine.hub import Hub
 from pilothouse.engine.ports import Clock, EventStore
-from pilothouse.errors import PilothouseError, Refused
+from pilothouse.errors import PilothouseError, Refused, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +61,7 @@ class Supervisor:
         self._loading = asyncio.Lock()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._inventory = inventory
+        self._closed = False
 
     @property
     def epoch(self) -> int:
@@ -145,6 +146,8 @@ class Supervisor:
         return state
 
     def _drive(self, actor: Actor[Any]) -> Actor[Any]:
+        if self._closed:
+            raise Unavailable("the server is closing")
         if actor.run_id in self._actors:
             raise Refused(f"run {actor.run_id} exists")
         self._actors[actor.run_id] = actor
@@ -184,7 +187,8 @@ class Supervisor:
         self._context.hub.publish(position, run_id, (), deleted=True)
 
     async def close(self) -> None:
-        """Let go of every run."""
+        """Let go of every run; none is brought up any more."""
+        self._closed = True
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
