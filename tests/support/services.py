@@ -1,0 +1,137 @@
+"""A whole engine over the in-memory twins: nothing of it touches a disk, a process or a repository.
+
+``World`` is what would lie on disk and outlives an engine; ``world.engine()`` is one owner's life over it. What a
+plan's commands do is said in a small language of their own, see ``program``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from pilothouse.adapters.agents.registry import check_agent
+from pilothouse.adapters.git.memory import MemoryGit
+from pilothouse.adapters.git.memory_world import MemoryWorld as GitWorld
+from pilothouse.adapters.store.memory import MemoryEventStore
+from pilothouse.adapters.store.memory import MemoryWorld as StoreWorld
+from pilothouse.adapters.store.memory_output import MemoryLogStore
+from pilothouse.adapters.system.clock import SystemClock
+from pilothouse.adapters.system.ids import Uuid7Ids
+from pilothouse.adapters.work.memory import MemoryExecutor, MemoryProgram, MemoryWarden
+from pilothouse.core.plan.effects import RunWork
+from pilothouse.core.plan.kind import PlanKind
+from pilothouse.core.plan.spec import ShellSpec
+from pilothouse.core.plan.spec_parse import plan_from_data
+from pilothouse.core.run.commands import Command
+from pilothouse.core.run.lifecycle import TERMINAL
+from pilothouse.engine.kinds import REGISTRY
+from pilothouse.engine.plan_effects import PlanEffects
+from pilothouse.engine.plans import Origin, Plans
+from pilothouse.engine.queries import Queries
+from pilothouse.engine.repos import Repos
+from pilothouse.engine.runs import Runs
+from pilothouse.engine.services import Services
+from pilothouse.engine.supervisor import Driven, supervising
+
+REPO = "/repo"
+PATIENCE_S = 10.0
+"""Bound of every wait: how long a broken build may hang, not how long anything should take."""
+
+
+class World:
+    """One machine: a log, a repository at ``REPO`` with one commit on ``main``, and an executor."""
+
+    def __init__(self) -> None:
+        self.store = StoreWorld()
+        self.git = GitWorld()
+        self.git.add_repository(REPO, {"README.md": "hello\n"})
+        self.logs = MemoryLogStore()
+        self.clock = SystemClock()
+        self.warden = MemoryWarden(self.clock, self.program, self.logs)
+
+    def program(self, command: Command, _: str) -> MemoryProgram:
+        """``write NAME`` writes that file and says so, ``fail`` exits with 1, ``hang`` waits for its end."""
+        verb, _, name = command.argv[0].partition(" ")
+        if verb == "fail":
+            return MemoryProgram(code=1, output=((0.0, b"it failed\n"),))
+        if verb == "hang":
+            return MemoryProgram(duration_s=1e6, output=((0.0, b"hanging\n"),))
+        assert verb == "write", command.argv
+
+        def write() -> None:
+            tree = self.git.worktree(command.cwd)
+            tree.files = {**tree.files, name: f"{name}\n"}
+
+        return MemoryProgram(output=((0.0, f"wrote {name}\n".encode()),), effect=write)
+
+    @asynccontextmanager
+    async def engine(self) -> AsyncIterator[Services]:
+        """An owner's life. What it leaves running is there for the next one."""
+        store = MemoryEventStore(self.store)
+        epoch = await store.take_ownership()
+        git, ids = MemoryGit(self.git), Uuid7Ids()
+        async with MemoryExecutor(self.warden, epoch) as executor:
+            perform = PlanEffects(git, executor, self.clock, _command)
+            async with supervising(
+                store=store,
+                registry=REGISTRY,
+                clock=self.clock,
+                kinds={PlanKind.name: Driven(PlanKind(), perform)},
+                inventory=executor.inventory,
+                slots=16,
+                epoch=epoch,
+            ) as supervisor:
+                yield Services(
+                    supervisor=supervisor,
+                    runs=Runs(supervisor, store),
+                    plans=Plans(
+                        supervisor=supervisor,
+                        store=store,
+                        git=git,
+                        executor=executor,
+                        logs=self.logs,
+                        clock=self.clock,
+                        ids=ids,
+                        check_agent=check_agent,
+                        worktree_root="/worktrees",
+                    ),
+                    queries=Queries(supervisor, store, supervisor.hub, self.logs, git),
+                    repos=Repos(store, git, self.clock),
+                    clock=self.clock,
+                )
+
+
+def _command(work: RunWork) -> Command:
+    assert isinstance(work.spec, ShellSpec)
+    return Command(argv=(work.spec.command,), cwd=work.path, output=work.output)
+
+
+def plan(*work: str, name: str = "test", **more: Any) -> dict[str, Any]:
+    """A plan document whose jobs ``job1``, ``job2`` … stand beside each other."""
+    jobs = [{"producerId": f"job{n}", "task": "do it", "work": text} for n, text in enumerate(work, 1)]
+    return {"name": name, "repoPath": REPO, "jobs": jobs, **more}
+
+
+async def submit(services: Services, *work: str, **more: Any) -> str:
+    spec = plan_from_data(plan(*work, **more))
+    return await services.plans.submit(spec, Origin("local", "test"), repo=REPO)
+
+
+async def ended(services: Services, run_id: str) -> str:
+    """Wait until a run's leg is closed and the run is let go of; answers its status."""
+    async with asyncio.timeout(PATIENCE_S):
+        async for page in services.queries.pages(run_id, 0, 0.005):
+            row = await services.queries.run(run_id)
+            if not page and row.lifecycle in TERMINAL and run_id not in services.supervisor.live:
+                return row.lifecycle.lower()
+    raise AssertionError("the stream ended")
+
+
+async def happened(services: Services, run_id: str, event_type: str) -> None:
+    """Wait until a run's log has such an event."""
+    async with asyncio.timeout(PATIENCE_S):
+        async for batch in services.queries.follow(run_id):
+            if any(recorded.event.type_name() == event_type for recorded in batch.recorded):
+                return
