@@ -1,0 +1,75 @@
+"""A plan followed by a verb, from the first event to what is printed at the end: ``run``, ``retry --follow`` …
+
+Chooses the screen, and turns how the plan ended into an answer and an exit code.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from pilothouse.errors import PilothouseError
+from pilothouse.interfaces.cli.client import Client
+from pilothouse.interfaces.cli.door import ExitCode, note
+from pilothouse.interfaces.cli.printing import colours, print_json
+from pilothouse.interfaces.cli.summary import print_summary
+from pilothouse.interfaces.cli.telling import LineScreen
+from pilothouse.interfaces.cli.watching import EXIT_CODES, Presses, Screen, Watch, left_note
+from pilothouse.interfaces.cli.words import has_unicode
+
+RESCUE_PATIENCE = 3.0
+"""Seconds that saving the edits of stopped nodes may take before the summary goes without them."""
+
+
+def choose_screen(*, as_json: bool, no_color: bool) -> Screen:
+    """A tree that is drawn again and again where that works, else lines: on stderr when stdout is for JSON."""
+    if as_json:
+        return LineScreen(sys.stderr)
+    if sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown"):
+        from pilothouse.interfaces.cli.live import LiveScreen
+
+        return LiveScreen(no_color=not colours(no_color), unicode=has_unicode())
+    return LineScreen(sys.stdout)
+
+
+def follow_plan(
+    client: Client,
+    data_dir: Path,
+    plan_id: str,
+    presses: Presses,
+    *,
+    as_json: bool,
+    no_color: bool,
+    stops: bool,
+    since: int = 0,
+) -> int:
+    """Follow a plan to its end, print what came of it, answer the exit code. See ``Watch`` for the rest."""
+    screen = choose_screen(as_json=as_json, no_color=no_color)
+    watched = Watch(client, data_dir, plan_id, screen, presses, stops=stops, since=since).follow()
+    if watched.left:
+        note(left_note(plan_id, watched.state.common.lifecycle))
+        return ExitCode.INTERRUPTED
+    lifecycle = watched.state.common.lifecycle
+    view = _settled_view(watched.client, plan_id)
+    if as_json:
+        print_json(view)
+    else:
+        print_summary(view, color=colours(no_color))
+    return EXIT_CODES.get(lifecycle, ExitCode.FAILED)
+
+
+def _settled_view(client: Client, plan_id: str) -> Any:
+    """The plan once what its stopped nodes left behind is saved: that happens after the end."""
+    deadline = time.monotonic() + RESCUE_PATIENCE
+    while time.monotonic() < deadline:
+        try:
+            row = client.get(f"/api/runs/{plan_id}")
+        except PilothouseError:
+            break
+        if row.get("detail", {}).get("rescues", 0) <= 0:
+            break
+        time.sleep(0.05)
+    return client.get(f"/api/plans/{plan_id}")

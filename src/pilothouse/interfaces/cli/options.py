@@ -1,0 +1,113 @@
+"""Options and arguments that several verbs share, and what the front door knows of one invocation."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pilothouse.errors import PilothouseError
+
+
+@dataclass(slots=True)
+class Session:
+    """One invocation. ``data_dir`` is None until an option or the default said it."""
+
+    data_dir: Path | None = None
+
+    def place(self) -> Path:
+        """The data directory, absolute: of the option, else of the settings."""
+        if self.data_dir is None:
+            self.data_dir = configured_data_dir()
+        return self.data_dir
+
+
+def configured_data_dir() -> Path:
+    """The data directory the settings name: environment, ``.env``, ``config.toml``, default.
+
+    The settings are asked only when one of the files is there: they cost more to import than most verbs take.
+    """
+    given = os.environ.get("PILOTHOUSE_DATA_DIR")
+    if given:
+        return absolute(Path(given))
+    import platformdirs
+
+    config = os.environ.get("PILOTHOUSE_CONFIG") or platformdirs.user_config_path(
+        "pilothouse", appauthor=False
+    ).joinpath("config.toml")
+    if Path(".env").is_file() or Path(config).is_file():
+        from pilothouse.settings import read_settings
+
+        return absolute(read_settings().data_dir)
+    return Path(platformdirs.user_data_dir("pilothouse", appauthor=False))
+
+
+def absolute(path: Path) -> Path:
+    return path.expanduser().absolute()
+
+
+def session_of(context: typer.Context) -> Session:
+    found = context.find_root().obj
+    return found if isinstance(found, Session) else Session()
+
+
+def _resolve(context: typer.Context, value: Path | None) -> Path | None:
+    """The option counts on either side of the verb; the later one wins. A verb is always handed a directory."""
+    session = session_of(context)
+    if value is not None:
+        session.data_dir = absolute(value)
+    return value if context.parent is None or context.resilient_parsing else session.place()
+
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir", metavar="DIR", help="Where everything is kept (PILOTHOUSE_DATA_DIR).", callback=_resolve
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on stdout, messages on stderr.")]
+NoColor = Annotated[bool, typer.Option("--no-color", help="No colours (as with NO_COLOR).")]
+
+
+def _complete(path: str, key: str) -> Callable[[typer.Context, str], list[str]]:
+    """Names from a live owner; none is started for it."""
+
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        from pilothouse.interfaces.cli.owners import live_owner
+
+        try:
+            client = live_owner(session_of(ctx).place())
+            found = client.get(path.format(**ctx.params))[key] if client else []
+        except (PilothouseError, KeyError):
+            return []
+        return [name for item in found if (name := item.get("producerId") or item["id"]).startswith(incomplete)]
+
+    return complete
+
+
+_WHICH = "its id, the beginning of it (4 characters or more), or `last`"
+PlanId = Annotated[
+    str, typer.Argument(metavar="ID", help=f"The plan: {_WHICH}.", autocompletion=_complete("/api/plans", "plans"))
+]
+RunId = Annotated[
+    str, typer.Argument(metavar="ID", help=f"The run: {_WHICH}.", autocompletion=_complete("/api/runs", "runs"))
+]
+NodeName = Annotated[
+    str,
+    typer.Argument(
+        metavar="NODE", help="The node: its producer id or id.", autocompletion=_complete("/api/plans/{plan}", "nodes")
+    ),
+]
+WaitId = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID",
+        help="The wait, as `approvals list` shows it.",
+        autocompletion=_complete("/api/approvals", "approvals"),
+    ),
+]
+Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0, max=3600, help="How long to wait.")]

@@ -1,0 +1,128 @@
+"""Finding the owner of a data directory, and starting one where there is none.
+
+Two terminals may do this at once: both start an owner, its lock lets one live, both connect to that one.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+from pilothouse.errors import PilothouseError, Refused, Unavailable
+from pilothouse.interfaces.cli.client import Client
+from pilothouse.interfaces.cli.door import note
+from pilothouse.owner import private_dir, read_owner
+
+START_PATIENCE = 20.0
+"""Seconds until an owner that was started must answer."""
+EXIT_PATIENCE = 3.0
+"""Seconds that another owner may take to answer once the one started here has ended."""
+STEP_DOWN_PATIENCE = 10.0
+_POLL = 0.02
+_LOG_LINES = 5
+OWNER_COMMAND = (sys.executable, "-m", "pilothouse.app", "owner")
+
+
+def connect(data_dir: Path | None) -> Client:
+    """A client of the owner of a data directory, which is started in the background when there is none.
+
+    Raises ``Unavailable``, quoting the end of the owner's log, when none comes to life.
+    """
+    assert data_dir is not None, "verbs are always handed a directory"
+    client = live_owner(data_dir)
+    if client is not None:
+        client = _same_version(data_dir, client)
+    return client or start_owner(data_dir)
+
+
+def live_owner(data_dir: Path) -> Client | None:
+    """A client of the owner that answers there now; None without one, also while one is starting."""
+    owner = read_owner(data_dir)
+    if owner is None:
+        return None
+    client = Client(owner.socket, log=str(log_file(data_dir)))
+    try:
+        client.get("/readyz", timeout=5.0)
+    except PilothouseError:
+        return None
+    return client
+
+
+def log_file(data_dir: Path) -> Path:
+    """Where an owner in the background writes."""
+    return data_dir / "owner.log"
+
+
+def _same_version(data_dir: Path, client: Client) -> Client | None:
+    """An owner of another version in the background makes room for ours; one that somebody serves stays."""
+    owner = read_owner(data_dir)
+    if owner is None or owner.version == version("pilothouse"):
+        return client
+    what = f"the server of {data_dir} is version {owner.version}, this is {version('pilothouse')}"
+    if owner.mode == "background":
+        try:
+            client.post("/api/owner/step-down")
+        except Refused:
+            pass  # it became somebody's server meanwhile
+        else:
+            _await_end(data_dir, owner.pid)
+            return None
+    note(f"warning: {what}; restart `pilothouse serve`")
+    return client
+
+
+def _await_end(data_dir: Path, pid: int) -> None:
+    deadline = time.monotonic() + STEP_DOWN_PATIENCE
+    while (owner := read_owner(data_dir)) is not None and owner.pid == pid and live_owner(data_dir) is not None:
+        if time.monotonic() > deadline:
+            raise Unavailable(f"an older server (process {pid}) does not make room; end it and try again")
+        time.sleep(_POLL)
+
+
+def start_owner(data_dir: Path) -> Client:
+    """Start an owner in the background and wait until one answers, that one or another. Raises ``Unavailable``."""
+    try:
+        private_dir(data_dir)
+        with log_file(data_dir).open("ab") as log:
+            offset = log.tell()
+            process = _spawn(data_dir, log.fileno())
+    except OSError as error:
+        raise Unavailable(f"nothing can be kept in {data_dir}: {error.strerror or error}") from error
+    deadline = time.monotonic() + START_PATIENCE
+    ended = False
+    try:
+        while (client := live_owner(data_dir)) is None:
+            if not ended and process.poll() is not None:
+                ended = True  # it failed, or another one holds the lock and is about to answer
+                deadline = min(deadline, time.monotonic() + EXIT_PATIENCE)
+            if time.monotonic() > deadline:
+                raise Unavailable(_no_life(data_dir, offset))
+            time.sleep(_POLL)
+    finally:
+        process.returncode = process.returncode or 0  # it is meant to outlive us, so its object must not complain
+    return client
+
+
+def _spawn(data_dir: Path, log: int) -> subprocess.Popen[bytes]:
+    """In a session of its own, so that neither Ctrl-C nor a hang-up of this terminal reaches it."""
+    return subprocess.Popen(
+        [*OWNER_COMMAND, "--data-dir", os.fspath(data_dir)],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        cwd="/",
+        start_new_session=True,
+    )
+
+
+def _no_life(data_dir: Path, offset: int) -> str:
+    log = log_file(data_dir)
+    with log.open("rb") as file:
+        file.seek(offset)
+        lines = file.read().decode("utf-8", "replace").split("\n")
+    said = "; ".join([line.strip() for line in lines if line.strip()][-_LOG_LINES:])
+    return f"no server came to life (log: {log})" + (f": {said}" if said else "")

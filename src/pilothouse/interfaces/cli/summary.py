@@ -1,0 +1,73 @@
+"""What came of a plan, for people: the end of ``run`` and the beginning of ``plan show``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pilothouse.interfaces.cli.printing import print_fields, state
+from pilothouse.interfaces.cli.words import counted, duration, one_line, short
+
+_MOST = 10
+_ENDED = frozenset({"succeeded", "partial", "failed", "stopped", "canceled"})
+
+
+def print_summary(view: dict[str, Any], *, color: bool) -> None:
+    """``view`` is the JSON of a plan."""
+    for line in summary_head(view, color=color):
+        print(line)
+    print_fields(summary_fields(view))
+
+
+def summary_head(view: dict[str, Any], *, color: bool) -> Iterable[str]:
+    total = len(view["nodes"])
+    took = ""
+    if view.get("startedAt") is not None and view.get("endedAt") is not None:
+        took = f" in {duration(view['endedAt'] - view['startedAt'])}"
+    done = view["counts"].get("succeeded", 0)
+    yield f"{state(view['status'], color=color)}  {one_line(view['name'])}  {done} of {total} nodes succeeded{took}"
+
+
+def summary_fields(view: dict[str, Any]) -> Iterable[tuple[str, str]]:
+    plan = short(view["planId"])
+    yield "plan", plan
+    yield "result", _result(view)
+    yield "note", one_line(view.get("note") or "")
+    yield "error", one_line(view.get("error") or "")
+    if set(view["counts"]) - {"succeeded"}:
+        yield "nodes", counted(view["counts"])
+    failed = [node for node in view["nodes"] if node["status"] == "failed"]
+    for node in failed[:_MOST]:
+        yield "failed", f"{node['producerId']}: {one_line(node.get('error') or 'no reason given')}"
+        yield "", f"pilothouse plan logs {plan} {_quoted(node['producerId'])}"
+    if len(failed) > _MOST:
+        yield "", f"and {len(failed) - _MOST} more"
+    for node in view["nodes"]:
+        if node.get("rescueRef") and node["status"] != "succeeded":
+            yield "saved", f"{node['producerId']}: its edits are under {node['rescueRef']}"
+    for wait in view.get("waits", []):
+        options = "|".join(wait.get("options", ())) or "ANSWER"
+        yield "waits", f"{one_line(wait.get('question') or wait['kind'])}"
+        yield "", f"pilothouse approvals answer {wait['id']} {options}"
+    yield "next", _next(view["status"], plan)
+
+
+def _result(view: dict[str, Any]) -> str:
+    if not view.get("targetBranch"):
+        return ""
+    commit = f" at {view['targetCommit'][:12]}" if view.get("targetCommit") else ""
+    merged = sum(bool(node.get("mergedToTarget")) for node in view["nodes"])
+    nothing = " (nothing merged into it)" if view["status"] in _ENDED and not merged else ""
+    return f"branch {view['targetBranch']}{commit} in {view.get('repoPath') or '?'}{nothing}"
+
+
+def _next(status: str, plan: str) -> str:
+    if status == "stopped":
+        return f"pilothouse plan resume {plan}"
+    if status in ("failed", "partial"):
+        return f"pilothouse plan retry {plan}"
+    return ""
+
+
+def _quoted(name: str) -> str:
+    return f"'{name}'" if " " in name else name

@@ -1,0 +1,1 @@
+"""One module per verb, imported when the verb is used; the table is in ``main``."""

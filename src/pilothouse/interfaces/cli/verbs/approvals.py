@@ -1,0 +1,57 @@
+"""``pilothouse approvals …``: what waits for a person."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from pilothouse.interfaces.cli.options import AsJson, DataDir, WaitId
+from pilothouse.interfaces.cli.owners import connect
+from pilothouse.interfaces.cli.printing import print_json, print_table
+from pilothouse.interfaces.cli.words import ago, one_line
+
+app = typer.Typer(
+    help="What waits for a person, and answers to it.",
+    rich_markup_mode=None,
+    add_completion=False,
+    no_args_is_help=True,
+)
+
+
+@app.command("list")
+def list_approvals(as_json: AsJson = False, data_dir: DataDir = None) -> None:
+    """Everything that waits for an answer."""
+    found = connect(data_dir).get("/api/approvals")
+    if as_json:
+        print_json(found)
+        return
+    now = int(time.time() * 1000)
+    rows = (
+        (
+            wait["id"],
+            wait["kind"],
+            ago(wait["openedAt"], now),
+            wait["runName"],
+            "|".join(wait["options"]),
+            wait["question"],
+        )
+        for wait in found["approvals"]
+    )
+    print_table(("ID", "KIND", "SINCE", "RUN", "ANSWERS", "QUESTION"), rows, empty="nothing waits for an answer")
+
+
+@app.command()
+def answer(
+    wait: WaitId,
+    answer: Annotated[str, typer.Argument(metavar="ANSWER", help="One of its answers.")],
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Answer what waits. The first answer counts."""
+    row = connect(data_dir).post(f"/api/approvals/{wait}", {"answer": answer})
+    if as_json:
+        print_json(row)
+    else:
+        print(f"{one_line(row['name'])}: answered {answer}")

@@ -1,0 +1,280 @@
+"""``pilothouse plan …``: plans and their nodes."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from pilothouse.errors import BadInput
+from pilothouse.interfaces.cli.client import Client, segment
+from pilothouse.interfaces.cli.door import ExitCode, note
+from pilothouse.interfaces.cli.finding import find_plan
+from pilothouse.interfaces.cli.options import AsJson, DataDir, NoColor, NodeName, PlanId, Timeout
+from pilothouse.interfaces.cli.owners import connect
+from pilothouse.interfaces.cli.printing import colours, print_fields, print_json, print_table
+from pilothouse.interfaces.cli.stopping import await_end, report_end
+from pilothouse.interfaces.cli.summary import summary_fields, summary_head
+from pilothouse.interfaces.cli.words import ago, counted, duration, short
+
+app = typer.Typer(
+    help="List, show and control plans and their nodes.",
+    rich_markup_mode=None,
+    add_completion=False,
+    no_args_is_help=True,
+)
+
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Follow it to its end; Ctrl-C leaves it running.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Start over in a clean worktree.")]
+
+
+@app.command("list")
+def list_plans(
+    status: Annotated[
+        str | None, typer.Option("--status", metavar="STATUS", help="Only plans in this state, such as `running`.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="At most so many.")] = 50,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Plans, newest first."""
+    found = connect(data_dir).get("/api/plans", status=status, limit=limit)
+    if as_json:
+        print_json(found)
+        return
+    now = int(time.time() * 1000)
+    rows = (
+        (short(plan["id"]), plan["status"], f"{plan['progress']}%", ago(plan["createdAt"], now), plan["name"])
+        for plan in found["plans"]
+    )
+    print_table(("ID", "STATUS", "DONE", "CREATED", "NAME"), rows, empty="no plans yet; `pilothouse run` starts one")
+
+
+@app.command()
+def show(
+    plan: PlanId,
+    follow: Follow = False,
+    no_color: NoColor = False,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+) -> int:
+    """A plan with its nodes, now or until its end."""
+    client = connect(data_dir)
+    plan_id = find_plan(client, plan)
+    if follow:
+        return _follow(client, data_dir, plan_id, as_json=as_json, no_color=no_color)
+    view = client.get(f"/api/plans/{plan_id}")
+    if as_json:
+        print_json(view)
+        return ExitCode.SUCCEEDED
+    for line in summary_head(view, color=colours(no_color)):
+        print(line)
+    print_fields(summary_fields(view))
+    print()
+    print_table(
+        ("NODE", "STATUS", "TRIES", "TOOK", "GROUP"),
+        (
+            (node["producerId"], node["status"], str(node["attempts"]), _took(node), node.get("group") or "")
+            for node in view["nodes"]
+        ),
+        empty="no nodes",
+    )
+    return ExitCode.SUCCEEDED
+
+
+def _took(node: dict[str, Any]) -> str:
+    if node["startedAt"] is None:
+        return ""
+    return duration((node["endedAt"] or int(time.time() * 1000)) - node["startedAt"])
+
+
+def _follow(client: Client, data_dir: Any, plan_id: str, *, as_json: bool, no_color: bool) -> int:
+    from pilothouse.interfaces.cli.feed import interrupts
+    from pilothouse.interfaces.cli.following import follow_plan
+    from pilothouse.interfaces.cli.watching import Presses
+
+    since = int(client.get(f"/api/runs/{plan_id}")["seq"])
+    presses = Presses()
+    with interrupts(presses.press):
+        return follow_plan(
+            client, data_dir, plan_id, presses, as_json=as_json, no_color=no_color, stops=False, since=since
+        )
+
+
+@app.command()
+def logs(
+    plan: PlanId,
+    node: Annotated[str | None, typer.Argument(metavar="NODE", help="Only this node; else all, one by one.")] = None,
+    phase: Annotated[
+        str | None, typer.Option("--phase", metavar="PHASE", help="Only prechecks, work or postchecks.")
+    ] = None,
+    attempt: Annotated[
+        int | None, typer.Option("--attempt", metavar="N", min=1, help="This attempt; else the last one.")
+    ] = None,
+    tail: Annotated[int | None, typer.Option("--tail", metavar="N", min=0, help="Only the last lines.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is printed, to the end.")] = False,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+) -> None:
+    """What the commands of a plan printed."""
+    client = connect(data_dir)
+    plan_id = find_plan(client, plan)
+    if follow:
+        if as_json:
+            raise BadInput("output that is followed is no one JSON value", fix="leave --json or --follow out")
+        from pilothouse.interfaces.cli.tailing import follow_logs
+
+        assert data_dir is not None, "verbs are always handed a directory"
+        follow_logs(client, data_dir, plan_id, node, phase=phase, tail=tail)
+        return
+    names = (
+        [node] if node is not None else [each["producerId"] for each in client.get(f"/api/plans/{plan_id}")["nodes"]]
+    )
+    found = [
+        client.get(f"/api/plans/{plan_id}/nodes/{segment(name)}/logs", phase=phase, attempt=attempt, tail=tail)
+        for name in names
+    ]
+    if as_json:
+        print_json(found[0] if node is not None else {"planId": plan_id, "logs": found})
+        return
+    for name, part in zip(names, found, strict=True):
+        if node is None and part["text"]:
+            print(f"==> {name} <==")
+        print(part["text"], end="" if part["text"].endswith("\n") or not part["text"] else "\n")
+    if not any(part["text"] for part in found):
+        note("nothing was printed yet")
+
+
+@app.command()
+def diff(plan: PlanId, node: NodeName, as_json: AsJson = False, data_dir: DataDir = None) -> None:
+    """What a node changed."""
+    client = connect(data_dir)
+    found = client.get(f"/api/plans/{find_plan(client, plan)}/nodes/{segment(node)}/diff")
+    if as_json:
+        print_json(found)
+    elif found["diff"]:
+        print(found["diff"], end="" if found["diff"].endswith("\n") else "\n")
+    else:
+        note("it changed nothing")
+
+
+@app.command()
+def graph(plan: PlanId, as_json: AsJson = False, data_dir: DataDir = None) -> None:
+    """A plan as a Mermaid graph."""
+    client = connect(data_dir)
+    found = client.get(f"/api/plans/{find_plan(client, plan)}/graph")
+    if as_json:
+        print_json(found)
+    else:
+        print(found["mermaid"], end="")
+
+
+@app.command()
+def pause(plan: PlanId, as_json: AsJson = False, data_dir: DataDir = None) -> None:
+    """Start no further nodes; those that run finish."""
+    client = connect(data_dir)
+    _told(client.post(f"/api/runs/{find_plan(client, plan)}/pause"), as_json=as_json)
+
+
+@app.command()
+def resume(
+    plan: PlanId, follow: Follow = False, no_color: NoColor = False, as_json: AsJson = False, data_dir: DataDir = None
+) -> int:
+    """Go on after a pause or a stop, or start what was to wait."""
+    client = connect(data_dir)
+    plan_id = find_plan(client, plan)
+    row = client.post(f"/api/runs/{plan_id}/resume")
+    if follow:
+        return _follow(client, data_dir, plan_id, as_json=as_json, no_color=no_color)
+    _told(row, as_json=as_json)
+    return ExitCode.SUCCEEDED
+
+
+@app.command()
+def stop(plan: PlanId, timeout: Timeout = 10.0, as_json: AsJson = False, data_dir: DataDir = None) -> int:
+    """Stop a plan cleanly; `resume` goes on later. Waits until nothing of it is left alive."""
+    client = connect(data_dir)
+    plan_id = find_plan(client, plan)
+    client.post(f"/api/runs/{plan_id}/stop")
+    return report_end(await_end(client, plan_id, timeout), as_json=as_json)
+
+
+@app.command()
+def cancel(
+    plan: PlanId,
+    node: Annotated[str | None, typer.Option("--node", metavar="NODE", help="Only this node.")] = None,
+    group: Annotated[str | None, typer.Option("--group", metavar="GROUP", help="Only this group, by its path.")] = None,
+    timeout: Timeout = 10.0,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+) -> int:
+    """End a plan for good, or a node or group of it; what depends on that is blocked."""
+    if node is not None and group is not None:
+        raise BadInput("--node and --group exclude each other", fix="give one of them")
+    client = connect(data_dir)
+    plan_id = find_plan(client, plan)
+    if node is not None:
+        found = client.post(f"/api/plans/{plan_id}/nodes/{segment(node)}/cancel")
+    elif group is not None:
+        found = client.post(f"/api/plans/{plan_id}/groups/cancel", {"group": group})
+    else:
+        client.post(f"/api/runs/{plan_id}/cancel")
+        return report_end(await_end(client, plan_id, timeout), as_json=as_json)
+    _said(found, f"canceled: {node or group}", as_json=as_json)
+    return ExitCode.SUCCEEDED
+
+
+@app.command()
+def retry(
+    plan: PlanId,
+    node: Annotated[
+        list[str] | None, typer.Option("--node", metavar="NODE", help="Only this node; may be given again.")
+    ] = None,
+    fresh: Fresh = False,
+    follow: Follow = False,
+    no_color: NoColor = False,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+) -> int:
+    """Try again what failed, was blocked or canceled."""
+    client = connect(data_dir)
+    plan_id = find_plan(client, plan)
+    found = client.post(f"/api/plans/{plan_id}/retry", {"nodes": node or [], "fresh": fresh})
+    if follow:
+        return _follow(client, data_dir, plan_id, as_json=as_json, no_color=no_color)
+    _said(found, f"tries again: {', '.join(node) if node else 'everything that did not succeed'}", as_json=as_json)
+    return ExitCode.SUCCEEDED
+
+
+@app.command()
+def delete(plan: PlanId, as_json: AsJson = False, data_dir: DataDir = None) -> None:
+    """Delete a plan that has ended: its log, output and worktrees. Branches and saved edits stay."""
+    client = connect(data_dir)
+    plan_id = find_plan(client, plan)
+    client.delete(f"/api/plans/{plan_id}")
+    _said({"planId": plan_id, "deleted": True}, f"deleted: {plan_id}", as_json=as_json)
+
+
+@app.command()
+def export(plan: PlanId, as_json: AsJson = False, data_dir: DataDir = None) -> None:
+    """The plan file of a plan, to run it again."""
+    from pilothouse.interfaces.cli.exporting import plan_file, to_yaml
+
+    client = connect(data_dir)
+    found = plan_file(client, find_plan(client, plan))
+    if as_json:
+        print_json(found)
+    else:
+        print(to_yaml(found), end="")
+
+
+def _told(row: dict[str, Any], *, as_json: bool) -> None:
+    _said(row, f"{row['name']}: {row['lifecycle'].lower()} ({counted(row['counts'])})", as_json=as_json)
+
+
+def _said(found: Any, text: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+    else:
+        print(text)
