@@ -1,0 +1,296 @@
+"""The only place that wires: settings in, a running server out.
+
+Everything else is handed what it needs. Heavy imports stand inside the functions that need them, so that the
+command line can import this module for its lighter ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pilothouse.errors import PilothouseError, Unavailable
+from pilothouse.owner import Owner, owning, private_dir, read_owner, socket_path, write_owner
+
+if TYPE_CHECKING:
+    from pilothouse.adapters.work.local import LocalExecutor
+    from pilothouse.engine.services import Services
+    from pilothouse.interfaces.http.activity import Activity
+    from pilothouse.settings import Settings
+
+log = logging.getLogger("pilothouse")
+
+LOCK_WAIT_S = 10.0
+"""How long `serve` waits for a background owner to step down."""
+
+
+def version() -> str:
+    return installed_version("pilothouse")
+
+
+@asynccontextmanager
+async def assembled(settings: Settings) -> AsyncIterator[Services]:
+    """A whole engine over a data directory: the caller holds its lock. Leaving lets go of all runs; what they run goes
+    on for the next owner. Raises ``Unavailable``."""
+    from pilothouse.adapters.agents.commands import CommandFactory
+    from pilothouse.adapters.agents.registry import check_agent
+    from pilothouse.adapters.git.adapter import GitAdapter
+    from pilothouse.adapters.store.opening import open_event_store
+    from pilothouse.adapters.store.output import FileLogStore
+    from pilothouse.adapters.system.clock import SystemClock
+    from pilothouse.adapters.system.ids import Uuid7Ids
+    from pilothouse.adapters.work.local import LocalExecutor
+    from pilothouse.core.plan.kind import PlanKind
+    from pilothouse.engine.janitor import Janitor
+    from pilothouse.engine.kinds import REGISTRY
+    from pilothouse.engine.plan_effects import PlanEffects
+    from pilothouse.engine.plans import Plans
+    from pilothouse.engine.queries import Queries
+    from pilothouse.engine.repos import Repos
+    from pilothouse.engine.runs import Runs
+    from pilothouse.engine.services import Services
+    from pilothouse.engine.supervisor import Driven, supervising
+
+    data_dir = private_dir(settings.data_dir)
+    worktree_root = str(private_dir(settings.worktree_root or data_dir / "worktrees").resolve())
+    clock, ids = SystemClock(), Uuid7Ids()
+    async with contextlib.AsyncExitStack() as stack:
+        store = await open_event_store(settings.database_url or data_dir / "pilothouse.db")
+        stack.push_async_callback(store.close)
+        epoch = await store.take_ownership()
+        executor = await stack.enter_async_context(LocalExecutor(data_dir, epoch, settings.orphan_grace))
+        git = GitAdapter()
+        logs = FileLogStore(executor.outputs)
+        perform = PlanEffects(git, executor, clock, CommandFactory(os.environ))
+        supervisor = await stack.enter_async_context(
+            supervising(
+                store=store,
+                registry=REGISTRY,
+                clock=clock,
+                kinds={PlanKind.name: Driven(PlanKind(), perform)},
+                inventory=executor.inventory,
+                slots=settings.max_parallel,
+                epoch=epoch,
+            )
+        )
+        repos = Repos(store, git, clock)
+        plans = Plans(
+            supervisor=supervisor,
+            store=store,
+            git=git,
+            executor=executor,
+            logs=logs,
+            clock=clock,
+            ids=ids,
+            check_agent=check_agent,
+            worktree_root=worktree_root,
+        )
+        janitor = Janitor(
+            supervisor=supervisor,
+            store=store,
+            repos=repos,
+            git=git,
+            executor=executor,
+            clock=clock,
+            worktree_root=worktree_root,
+        )
+        await stack.enter_async_context(_in_background(janitor.run()))
+        await stack.enter_async_context(_in_background(_warm_up(executor)))
+        queries = Queries(supervisor, store, supervisor.hub, logs, git)
+        yield Services(supervisor, Runs(supervisor, store), plans, queries, repos, clock)
+
+
+async def _warm_up(executor: LocalExecutor) -> None:
+    """Have a warden before the first node needs one."""
+    try:
+        await executor.inventory()
+    except PilothouseError as error:
+        log.warning("warden.unreachable", exc_info=error)  # the first node will say so too
+
+
+@asynccontextmanager
+async def _in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait((task,))
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of ``doctor``. ``fix`` says what to do about it; ``needed``: without it nothing works."""
+
+    name: str
+    ok: bool
+    detail: str
+    fix: str = ""
+    needed: bool = True
+
+
+def doctor(data_dir: Path | None = None) -> list[Check]:
+    """What this machine lacks, if anything. Starts nothing."""
+    from pilothouse.adapters.git.adapter import GitAdapter
+    from pilothouse.adapters.work.doctor import capabilities
+    from pilothouse.engine.plans import GIT_NEEDED
+    from pilothouse.settings import read_settings
+
+    checks = [
+        Check("python", sys.version_info >= (3, 11), ".".join(map(str, sys.version_info[:3])), "install Python 3.11+")
+    ]
+    need = ".".join(map(str, GIT_NEEDED[:2]))
+    try:
+        have = asyncio.run(GitAdapter().version())
+        checks.append(Check("git", have >= GIT_NEEDED, ".".join(map(str, have)), f"install git {need} or newer"))
+    except PilothouseError as error:
+        checks.append(Check("git", False, str(error), f"install git {need} or newer"))
+    checks += [Check(name, ok, detail, needed=False) for name, ok, detail in capabilities()]
+    try:
+        where = private_dir(read_settings(data_dir=data_dir).data_dir)
+        checks.append(Check("data directory", os.access(where, os.W_OK), str(where), "set PILOTHOUSE_DATA_DIR"))
+        owner = read_owner(where)
+        found = f"{owner.mode}, process {owner.pid}" if owner else "none; one is started when needed"
+        checks.append(Check("server", True, found, needed=False))
+    except (PilothouseError, OSError) as error:
+        checks.append(Check("data directory", False, str(error), "set PILOTHOUSE_DATA_DIR to one of your own"))
+    return checks
+
+
+def serve(
+    *,
+    host: str | None = None,
+    port: int | None = None,
+    data_dir: Path | None = None,
+    announce: Callable[[str], None] = print,
+) -> None:
+    """Serve HTTP until SIGTERM or Ctrl-C; takes over from a background owner without disturbing its work.
+
+    ``announce`` is given the URL with its one-time login token. Raises ``Unavailable`` when another ``serve`` has the
+    directory, or the port is taken."""
+    from pilothouse.settings import read_settings
+
+    settings = read_settings(host=host, port=port, data_dir=data_dir)
+    _run(_serve(settings, "serve", announce))
+
+
+def run_background_owner(data_dir: Path | None) -> None:
+    """The owner a client starts when there is none. Ends when idle, or when ``serve`` asks it to."""
+    from pilothouse.settings import read_settings
+
+    _run(_serve(read_settings(data_dir=data_dir), "background", lambda _: None))
+
+
+def _run(main: Coroutine[Any, Any, None]) -> None:
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(main)
+    else:
+        uvloop.run(main)
+
+
+async def _serve(settings: Settings, mode: str, announce: Callable[[str], None]) -> None:
+    from pilothouse.interfaces.http.activity import Activity
+    from pilothouse.interfaces.http.api import OwnerInfo, make_api
+    from pilothouse.interfaces.http.guard import Guard
+    from pilothouse.interfaces.http.server import serve as serve_http
+
+    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    data_dir = private_dir(settings.data_dir)
+    where = socket_path(data_dir)
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with _lock(data_dir, mode) as ours, contextlib.AsyncExitStack() as stack:
+        if not ours:
+            return  # another background owner was faster, and serves whoever asked for this one
+        services = await stack.enter_async_context(assembled(settings))
+        guard, info = Guard(), OwnerInfo(os.getpid(), version(), mode)
+        api = make_api(services, guard, info, stop.set)
+        local = Activity(guard.unix(api))
+
+        def ready(port: int | None) -> None:
+            if port is not None:
+                host = settings.host if ":" not in settings.host else f"[{settings.host}]"
+                info.url = f"http://{host}:{port}"
+                guard.listening(settings.host, port)
+            write_owner(data_dir, Owner(info.pid, info.version, str(where), mode, info.url))
+            if port is not None:
+                announce(f"{info.url}/login?token={guard.new_token()}")
+
+        if mode == "background":
+            idle = _end_when_idle(services, local, settings.idle_timeout, stop)
+            await stack.enter_async_context(_in_background(idle))
+        host = settings.host if mode == "serve" else None
+        await serve_http(
+            guard.tcp(api), local, socket_path=where, host=host, port=settings.port, ready=ready, stop=stop
+        )
+        if services.supervisor.live and mode == "serve":
+            left, grace = len(services.supervisor.live), settings.orphan_grace
+            log.info("server.left: %d runs go on for %g s; start a server within that time to keep them", left, grace)
+
+
+async def _end_when_idle(services: Services, activity: Activity, timeout: float, stop: asyncio.Event) -> None:
+    """Set ``stop`` once there is neither work nor a client for ``timeout`` seconds."""
+    while True:
+        await asyncio.sleep(min(1.0, max(0.05, timeout / 4)))
+        if activity.idle_s >= timeout and not services.supervisor.live:
+            log.info("server.idle: ending")
+            stop.set()
+
+
+@asynccontextmanager
+async def _lock(data_dir: Path, mode: str) -> AsyncIterator[bool]:
+    """Hold the data directory; False when a background owner finds another owner there. ``serve`` asks a background
+    owner to step down and waits for it. Raises ``Unavailable`` when somebody else serves it."""
+    deadline = asyncio.get_running_loop().time() + LOCK_WAIT_S
+    while True:
+        with owning(data_dir) as ours:
+            if ours or mode == "background":
+                yield ours
+                return
+        await asyncio.to_thread(_ask_to_step_down, data_dir)
+        if asyncio.get_running_loop().time() > deadline:
+            raise Unavailable(f"another process holds {data_dir} and does not let go")
+        await asyncio.sleep(0.05)
+
+
+def _ask_to_step_down(data_dir: Path) -> None:
+    from pilothouse.interfaces.cli.client import Client
+
+    owner = read_owner(data_dir)
+    if owner is None:
+        return  # it is starting or ending
+    if owner.mode == "serve":
+        raise Unavailable(f"{data_dir} is served already, by process {owner.pid} at {owner.url}")
+    with contextlib.suppress(PilothouseError):  # it is ending, or not listening yet: asked again in a moment
+        Client(owner.socket).post("/api/owner/step-down")
+
+
+def main() -> None:
+    """``python -m pilothouse.app owner --data-dir DIR``: how clients start an owner."""
+    parser = argparse.ArgumentParser(prog="pilothouse.app")
+    parser.add_argument("role", choices=["owner"])
+    parser.add_argument("--data-dir", type=Path)
+    given = parser.parse_args()
+    try:
+        run_background_owner(given.data_dir)
+    except PilothouseError as error:
+        sys.stderr.write(f"error: {error}\n")
+        raise SystemExit(2) from None
+
+
+if __name__ == "__main__":
+    main()
