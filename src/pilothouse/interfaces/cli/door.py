@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import typer
 
 from pilothouse.errors import BadInput, Denied, Gone, NotFound, PilothouseError, Refused, Unavailable
-from pilothouse.interfaces.cli.options import Session
+from pilothouse.interfaces.cli.places import Session
 
 REFUSALS = (BadInput, NotFound, Gone, Denied, Refused, Unavailable)
 

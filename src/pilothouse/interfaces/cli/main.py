@@ -15,7 +15,8 @@ import typer
 from typer.core import TyperGroup
 
 from pilothouse.interfaces.cli.door import guarded
-from pilothouse.interfaces.cli.options import DataDir, Session
+from pilothouse.interfaces.cli.options import DataDir
+from pilothouse.interfaces.cli.places import Session
 
 VERBS = {
     "run": "Run a plan to its end, with live progress.",

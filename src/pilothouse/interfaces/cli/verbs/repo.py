@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from pilothouse.interfaces.cli.options import AsJson, DataDir, absolute
+from pilothouse.interfaces.cli.options import AsJson, DataDir
 from pilothouse.interfaces.cli.owners import connect
+from pilothouse.interfaces.cli.places import absolute
 from pilothouse.interfaces.cli.printing import print_json, print_table
 
 app = typer.Typer(
