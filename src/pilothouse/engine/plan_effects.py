@@ -70,7 +70,7 @@ class PlanEffects:
         key = command_key(within.run_id, effect.key)
         trouble: ExecutorFailed | None = None
         try:
-            if not within.unwanted.is_set():
+            if not (effect.adopted or within.unwanted.is_set()):
                 await self._executor.start(self._command_of(effect), key)
         except BadInput as error:
             return Failed(error=str(error))

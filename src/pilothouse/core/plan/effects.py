@@ -68,6 +68,8 @@ class RunWork(PhaseEffect, frozen=True, kw_only=True):
     producer_id: str
     task: str
     instructions: str
+    adopted: bool = False
+    """An owner before this one started it: it is followed, and never started again."""
 
 
 class CommitWork(PhaseEffect, frozen=True, kw_only=True):

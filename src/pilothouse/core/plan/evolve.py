@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from pilothouse.core.plan.effects import TARGET_KEY, OpenTarget, RemoveWorktree, Rescue
+import msgspec
+
+from pilothouse.core.plan.effects import TARGET_KEY, OpenTarget, RemoveWorktree, Rescue, RunWork
 from pilothouse.core.plan.events import (
     AttemptEnded,
     AttemptStarted,
@@ -34,7 +36,7 @@ from pilothouse.core.plan.intents import phase_effect, slug
 from pilothouse.core.plan.phases import Phase, PhaseStatus, Trigger, resume_after_failure
 from pilothouse.core.plan.state import Attempt, NodeState, PhaseState, PlanState, Target, rescue_key
 from pilothouse.core.plan.states import ACTIVE, TERMINAL, NodeStatus, check_move, initial_status
-from pilothouse.core.run.events import Event, Recorded, RunResumed, RunStarted, WaitClosed, WaitOpened
+from pilothouse.core.run.events import Event, Recorded, RunRecovered, RunResumed, RunStarted, WaitClosed, WaitOpened
 
 E = TypeVar("E", bound=Event)
 
@@ -311,6 +313,13 @@ def _set_wait(state: PlanState, scope: str, wait_id: str | None) -> None:
         state.slots += holds_slot(node) - held
 
 
+def _recovered(state: PlanState, event: RunRecovered, at: int) -> None:
+    for key in event.adopted:
+        effect = state.open.get(key)
+        if isinstance(effect, RunWork):
+            state.open[key] = msgspec.structs.replace(effect, adopted=True)
+
+
 def _worktree_abandoned(state: PlanState, event: WorktreeAbandoned, at: int) -> None:
     node = state.nodes[event.node_id]
     attempt = node.attempts[event.attempt - 1]
@@ -322,6 +331,7 @@ _FOLDS: dict[type[Event], Callable[[PlanState, Any, int], None]] = {
     PlanBuilt: _built,
     RunStarted: _want_target,
     RunResumed: _want_target,
+    RunRecovered: _recovered,
     TargetOpened: _target_opened,
     NodeMoved: _node_moved,
     AttemptStarted: _attempt_started,

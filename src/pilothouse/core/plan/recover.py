@@ -1,7 +1,7 @@
 """What is unknown after a crash, and what follows from that.
 
 * Git phases are simply performed again: they find out from refs and worktrees what has been done.
-* A command the executor still knows is adopted: it is performed again under its own key, which starts nothing.
+* A command the executor still knows is adopted: it is followed from there, and never started again.
 * A command that this very life of the executor was given and does not know was never started: it is started now.
 * Any other command is lost. Checks run again; work follows its ``onInterrupted``: it reruns in a clean worktree, or a
   person says what happened.
