@@ -23,6 +23,7 @@ from benchmarks.workspace import PATIENCE_S, ended, engine, git, make_repository
 from pilothouse.core.plan.spec import JobSpec, ShellSpec
 
 PARALLEL = 4
+TRIES = 5
 FLOOR = "git worktree add, sh, add, commit, pin, status, merge, worktree remove from a pool of threads"
 
 
@@ -105,7 +106,7 @@ class Script:
 
     def node(self, number: int) -> None:
         tree = self.trees / str(number)
-        git(self.repo, "worktree", "add", "--quiet", "--detach", str(tree), self.base)
+        self._add_worktree(tree)
         subprocess.run(["sh", "-c", _command(number)], cwd=tree, check=True, capture_output=True)
         git(tree, "add", "--all")
         git(tree, "commit", "--quiet", "--message", f"Task {number}")
@@ -118,3 +119,13 @@ class Script:
             git(self.repo, "update-ref", "refs/heads/result", new, self.head)
             self.head = new
         git(self.repo, "worktree", "remove", str(tree))
+
+    def _add_worktree(self, tree: Path) -> None:
+        """Two at a time may meet while one registration is half written; whoever runs this script tries again."""
+        for _ in range(TRIES):
+            try:
+                git(self.repo, "worktree", "add", "--quiet", "--force", "--detach", str(tree), self.base)
+            except subprocess.CalledProcessError:
+                continue
+            return
+        raise AssertionError("git worktree add fails again and again")

@@ -1,0 +1,165 @@
+"""Building and scheduling a large plan to its end, beside ``graphlib`` over the same edges.
+
+Ours drives the real ``PlanKind`` as a run's actor does (decide, evolve, compare what is wanted with what is in flight),
+with outcomes that come at once and nothing stored: every node gets its slot, its attempt and its phases, and its result
+is handed to those that depend on it. The floor only says which node may be next.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterable, Iterator
+from graphlib import TopologicalSorter
+from itertools import count
+
+import msgspec
+
+from benchmarks.catalogue import Shown, Size
+from benchmarks.figure import AtMost, Figure, in_turns
+from pilothouse.core.plan.build import build_plan
+from pilothouse.core.plan.effects import (
+    AddWorktree,
+    CleanedUp,
+    CommitWork,
+    MergeForward,
+    MergeIntoTarget,
+    OpenTarget,
+    RemoveWorktree,
+    RunWork,
+    TargetReady,
+    WorktreeReady,
+)
+from pilothouse.core.plan.events import PlanBuilt
+from pilothouse.core.plan.integration import Committed, Merged
+from pilothouse.core.plan.kind import PlanKind, Submit
+from pilothouse.core.plan.spec import JobSpec, PlanSpec, ShellSpec
+from pilothouse.core.plan.state import PlanState
+from pilothouse.core.run.commands import Exit, ExitReason
+from pilothouse.core.run.contract import Effect
+from pilothouse.core.run.events import Event, Recorded, RunCreated
+from pilothouse.core.run.inputs import Grant, Input, Outcome, Settle
+from pilothouse.core.run.lifecycle import Lifecycle
+
+SLOTS = 16
+DEPENDENCIES = 3
+WIDTH = 100
+COMMIT = "c" * 40
+
+_SIZES: dict[Size, tuple[tuple[int, ...], int]] = {
+    "full": ((10_000, 20_000), 5),
+    "quick": ((2_000, 4_000), 3),
+    "tiny": ((60, 120), 1),
+}
+
+
+def measure(size: Size) -> Iterator[Shown]:
+    nodes, rounds = _SIZES[size]
+    per_node: list[list[float]] = []
+    for number in nodes:
+        spec = layered(number)
+        edges = {job.producer_id: job.dependencies for job in spec.jobs}
+        ours, floor = in_turns(rounds, lambda spec=spec: _ours(spec), lambda edges=edges: _floor(edges))  # type: ignore[misc]
+        yield Figure(f"build and schedule {number} nodes", ours, floor, "graphlib over the same edges", AtMost(10))
+        per_node.append([taken / number for taken in ours])
+    yield Figure(
+        f"time per node, {nodes[1]} nodes", per_node[1], per_node[0], f"ours with {nodes[0]} nodes", AtMost(1.2)
+    )
+
+
+def layered(nodes: int) -> PlanSpec:
+    """Layers of a hundred, each node with three dependencies in the layer before its own. The same every time."""
+    chance = random.Random(nodes)
+    jobs: list[JobSpec] = []
+    for number in range(nodes):
+        first = number - number % WIDTH - WIDTH
+        before = range(max(first, 0), max(first + WIDTH, 0))
+        chosen = chance.sample(before, min(DEPENDENCIES, len(before)))
+        jobs.append(
+            JobSpec(
+                producer_id=f"n{number}",
+                name=f"n{number}",
+                task="Do it",
+                work=ShellSpec(command="true"),
+                dependencies=tuple(f"n{dependency}" for dependency in chosen),
+            )
+        )
+    return PlanSpec(name="large", jobs=tuple(jobs), max_parallel=0)
+
+
+def _floor(edges: dict[str, tuple[str, ...]]) -> float:
+    began = time.perf_counter()
+    sorter = TopologicalSorter(edges)
+    sorter.prepare()
+    while sorter.is_active():
+        sorter.done(*sorter.get_ready())
+    return time.perf_counter() - began
+
+
+def _ours(spec: PlanSpec) -> float:
+    began = time.perf_counter()
+    ids = count()
+    plan = build_plan(spec, lambda: f"node-{next(ids)}")
+    created = RunCreated(kind=PlanKind.name, name=spec.name, owner="benchmark", root_run_id="run")
+    built = PlanBuilt(
+        plan=plan,
+        repo_path="/repository",
+        base_branch="main",
+        base_commit=COMMIT,
+        target_branch="result",
+        worktree_root="/worktrees",
+    )
+    driver = _Driver()
+    driver.take(Submit(created=created, built=built))
+    while not driver.state.common.terminal:
+        driver.turn()
+    took = time.perf_counter() - began
+    assert driver.state.common.lifecycle is Lifecycle.SUCCEEDED
+    return took
+
+
+class _Driver:
+    """What an actor does with a run, without its log, its tasks and its gate."""
+
+    def __init__(self) -> None:
+        self.kind = PlanKind()
+        self.state: PlanState = self.kind.initial("run")
+        self.seq = 0
+
+    def turn(self) -> None:
+        """Answer everything that should be in flight."""
+        for key, effect in list(self.kind.todo(self.state).items()):
+            self.take(Outcome(key=key, result=_answer(effect)))
+
+    def take(self, given: Input) -> None:
+        kind = self.kind
+        self._fold(kind.decide(self.state, given))
+        while True:
+            while events := kind.decide(self.state, Settle()):
+                self._fold(events)
+            slots = min(SLOTS - kind.slots(self.state), kind.demand(self.state))
+            if not slots:
+                return
+            self._fold(kind.decide(self.state, Grant(slots=slots)))
+
+    def _fold(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self.seq += 1
+            self.state = self.kind.evolve(self.state, Recorded("run", self.seq, self.seq, event))
+
+
+def _answer(effect: Effect) -> msgspec.Struct:
+    match effect:
+        case OpenTarget():
+            return TargetReady(branch="result", commit=COMMIT)
+        case MergeForward() | MergeIntoTarget():
+            return Merged(commit=COMMIT)
+        case AddWorktree():
+            return WorktreeReady(place="here")
+        case RunWork():
+            return Exit(reason=ExitReason.EXITED, code=0)
+        case CommitWork():
+            return Committed(commit=f"{effect.node_id:c<40}")
+        case RemoveWorktree():
+            return CleanedUp(removed=True)
+    raise AssertionError(f"nobody asked for {effect}")
