@@ -44,20 +44,21 @@ def follow_plan(
     as_json: bool,
     no_color: bool,
     stops: bool,
-    since: int = 0,
+    seen: int = 0,
+    ended: int = 0,
 ) -> int:
     """Follow a plan to its end, print what came of it, answer the exit code. See ``Watch`` for the rest."""
     screen = choose_screen(as_json=as_json, no_color=no_color)
-    watched = Watch(client, data_dir, plan_id, screen, presses, stops=stops, since=since).follow()
+    watched = Watch(client, data_dir, plan_id, screen, presses, stops=stops, seen=seen, ended=ended).follow()
     if watched.left:
-        note(left_note(plan_id, watched.state.common.lifecycle))
+        note(left_note(plan_id, stopping=watched.stopping))
         return ExitCode.INTERRUPTED
     lifecycle = watched.state.common.lifecycle
     view = _settled_view(watched.client, plan_id)
     if as_json:
         print_json(view)
     else:
-        print_summary(view, color=colours(no_color))
+        print_summary(view, color=colours(no_color), tree_above=screen.redraws)
     return EXIT_CODES.get(lifecycle, ExitCode.FAILED)
 
 

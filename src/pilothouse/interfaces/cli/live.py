@@ -20,6 +20,8 @@ _WIDE = 60
 """Columns from which there is room for times and details."""
 _LEAST_DETAIL = 12
 _MOST_WAITS = 3
+_SAID_FOR = 8.0
+"""Seconds that a message stays."""
 
 
 class LiveScreen:
@@ -39,14 +41,14 @@ class LiveScreen:
         )
         self._tree: Tree | None = None
         self._output: dict[str, str] = {}
-        self._said = ""
+        self._said, self._said_at = "", 0.0
 
     def show(self, state: PlanState, recorded: Recorded) -> None:
         """The tree shows most by itself; what it cannot is kept as a message."""
         if isinstance(recorded.event, StopDelayed | RunRecovered) or (
             isinstance(recorded.event, TargetOpened) and recorded.event.note
         ):
-            self._said = tell(state, recorded) or ""
+            self.say(tell(state, recorded) or "")
 
     def output(self, node_id: str, line: str) -> None:
         self._output[node_id] = line
@@ -57,7 +59,7 @@ class LiveScreen:
         return active[: self._console.height]
 
     def say(self, text: str) -> None:
-        self._said = text
+        self._said, self._said_at = text, time.monotonic()
 
     def draw(self, state: PlanState) -> None:
         if not self._live.is_started:
@@ -135,7 +137,7 @@ class LiveScreen:
         told = [Text(waiting(state, wait), style="yellow") for wait in waits[:_MOST_WAITS]]
         if len(waits) > _MOST_WAITS:
             told.append(Text("more: `pilothouse approvals list`", style="yellow"))
-        if self._said:
+        if self._said and time.monotonic() - self._said_at < _SAID_FOR:
             told.append(Text(self._said, style="yellow"))
         return told
 

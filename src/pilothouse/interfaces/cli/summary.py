@@ -12,20 +12,21 @@ _MOST = 10
 _ENDED = frozenset({"succeeded", "partial", "failed", "stopped", "canceled"})
 
 
-def print_summary(view: dict[str, Any], *, color: bool) -> None:
-    """``view`` is the JSON of a plan."""
-    for line in summary_head(view, color=color):
-        print(line)
-    print_fields(summary_fields(view))
+def print_summary(view: dict[str, Any], *, color: bool, tree_above: bool = False) -> None:
+    """``view`` is the JSON of a plan. ``tree_above``: what the tree says is on the screen already."""
+    if not tree_above:
+        print(summary_head(view, color=color))
+    print_fields((name, text) for name, text in summary_fields(view) if not (tree_above and name == "nodes"))
 
 
-def summary_head(view: dict[str, Any], *, color: bool) -> Iterable[str]:
+def summary_head(view: dict[str, Any], *, color: bool) -> str:
+    """The plan in one line."""
     total = len(view["nodes"])
     took = ""
     if view.get("startedAt") is not None and view.get("endedAt") is not None:
         took = f" in {duration(view['endedAt'] - view['startedAt'])}"
     done = view["counts"].get("succeeded", 0)
-    yield f"{state(view['status'], color=color)}  {one_line(view['name'])}  {done} of {total} nodes succeeded{took}"
+    return f"{state(view['status'], color=color)}  {one_line(view['name'])}  {done} of {total} nodes succeeded{took}"
 
 
 def summary_fields(view: dict[str, Any]) -> Iterable[tuple[str, str]]:

@@ -64,7 +64,10 @@ def tell(state: PlanState, recorded: Recorded) -> str | None:
 def _moved(node: NodeState) -> str:
     if node.status is NodeStatus.SUCCEEDED and node.started_at is not None and node.ended_at is not None:
         return f"succeeded in {duration(node.ended_at - node.started_at)}"
-    return str(node.status) + (f": {one_line(node.error)}" if node.error else "")
+    if not node.error:
+        return str(node.status)
+    error = one_line(node.error)
+    return error[:1].lower() + error[1:] if error.lower().startswith(node.status) else f"{node.status}: {error}"
 
 
 def name_of(state: PlanState, node_id: str) -> str:

@@ -77,31 +77,42 @@ class Presses:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """How it ended. ``client`` reaches whoever owns the data directory now; ``left``: it was left running."""
+    """How it ended. ``client`` reaches whoever owns the data directory now; ``left``: the person left before the end,
+    ``stopping``: having asked for a stop."""
 
     state: PlanState
     client: Client
     left: bool = False
+    stopping: bool = False
 
 
 class Watch:
     """One plan being followed."""
 
     def __init__(
-        self, client: Client, data_dir: Path, plan_id: str, screen: Screen, presses: Presses, *, stops: bool, since: int
+        self,
+        client: Client,
+        data_dir: Path,
+        plan_id: str,
+        screen: Screen,
+        presses: Presses,
+        *,
+        stops: bool,
+        seen: int = 0,
+        ended: int = 0,
     ) -> None:
-        """``stops``: whether Ctrl-C stops the plan, or only leaves it. ``since``: events up to this number are old:
-        they are folded, not shown, and an end among them is not the end."""
+        """``stops``: whether Ctrl-C stops the plan, or only leaves it. ``seen``: events up to this number are folded
+        and not shown. ``ended``: an end before this number is that of an earlier leg."""
         self._client = client
         self._data_dir = data_dir
         self._screen = screen
         self._presses = presses
         self._stops = stops
-        self._since = since
+        self._seen, self._ended = seen, ended
         self._state = KIND.initial(plan_id)
         self._tails = _Tails()
         self._handled = 0
-        self._owes_stop = False
+        self._owes_stop = self._asked_stop = False
 
     def follow(self) -> Watched:
         """Follow until the plan has ended or the person has left. Raises what the feed gives up with."""
@@ -113,7 +124,7 @@ class Watch:
             finally:
                 self._presses.feed = None
                 self._screen.close(self._state)
-        return Watched(self._state, self._client, left)
+        return Watched(self._state, self._client, left, stopping=self._asked_stop)
 
     def _loop(self, feed: Feed) -> bool:
         """True when the person left before the end."""
@@ -122,7 +133,7 @@ class Watch:
             if self._pressed():
                 return True
             changed = self._take(feed)
-            if changed is None or (self._state.common.terminal and self._state.common.seq >= self._since):
+            if changed is None or (self._state.common.terminal and self._state.common.seq >= self._ended):
                 return False
             dirty = dirty or changed
             now = time.monotonic()
@@ -156,7 +167,7 @@ class Watch:
 
     def _fold(self, recorded: Recorded) -> None:
         self._state = KIND.evolve(self._state, recorded)
-        if recorded.seq > self._since:
+        if recorded.seq > self._seen:
             self._screen.show(self._state, recorded)
 
     def _draw(self) -> None:
@@ -179,6 +190,7 @@ class Watch:
         self._owes_stop = False
         try:
             self._client.post(f"/api/runs/{self._state.common.run_id}/stop", timeout=STOP_PATIENCE)
+            self._asked_stop = True
         except Refused:
             pass  # it has just ended
         except PilothouseError as error:
@@ -218,10 +230,10 @@ class _Tails:
         return None
 
 
-def left_note(plan_id: str, lifecycle: Lifecycle) -> str:
+def left_note(plan_id: str, *, stopping: bool) -> str:
     """What to say when the person left."""
     name = short(plan_id)
-    return (
-        f"it is {lifecycle.lower()} and goes on without you: `pilothouse plan show {name} --follow` comes back to it, "
-        f"`pilothouse plan stop {name}` stops it"
-    )
+    again = f"`pilothouse plan show {name} --follow` comes back to it"
+    if stopping:
+        return f"it was asked to stop and ends without you; {again}, `pilothouse plan resume {name}` goes on"
+    return f"it goes on without you; {again}, `pilothouse plan stop {name}` stops it"

@@ -13,9 +13,9 @@ from pilothouse.interfaces.cli.door import ExitCode, note
 from pilothouse.interfaces.cli.finding import find_plan
 from pilothouse.interfaces.cli.options import AsJson, DataDir, NoColor, NodeName, PlanId, Timeout
 from pilothouse.interfaces.cli.owners import connect
-from pilothouse.interfaces.cli.printing import colours, print_fields, print_json, print_table
+from pilothouse.interfaces.cli.printing import colours, print_json, print_table
 from pilothouse.interfaces.cli.stopping import await_end, report_end
-from pilothouse.interfaces.cli.summary import summary_fields, summary_head
+from pilothouse.interfaces.cli.summary import print_summary
 from pilothouse.interfaces.cli.words import ago, counted, duration, short
 
 app = typer.Typer(
@@ -63,14 +63,13 @@ def show(
     client = connect(data_dir)
     plan_id = find_plan(client, plan)
     if follow:
-        return _follow(client, data_dir, plan_id, as_json=as_json, no_color=no_color)
+        now = _seq(client, plan_id)
+        return _follow(client, data_dir, plan_id, seen=now, ended=now, as_json=as_json, no_color=no_color)
     view = client.get(f"/api/plans/{plan_id}")
     if as_json:
         print_json(view)
         return ExitCode.SUCCEEDED
-    for line in summary_head(view, color=colours(no_color)):
-        print(line)
-    print_fields(summary_fields(view))
+    print_summary(view, color=colours(no_color))
     print()
     print_table(
         ("NODE", "STATUS", "TRIES", "TOOK", "GROUP"),
@@ -84,21 +83,34 @@ def show(
 
 
 def _took(node: dict[str, Any]) -> str:
-    if node["startedAt"] is None:
-        return ""
-    return duration((node["endedAt"] or int(time.time() * 1000)) - node["startedAt"])
+    ended = int(time.time() * 1000) if node["status"] == "running" else node["endedAt"]
+    return duration(ended - node["startedAt"]) if ended and node["startedAt"] else ""
 
 
-def _follow(client: Client, data_dir: Any, plan_id: str, *, as_json: bool, no_color: bool) -> int:
+def _seq(client: Client, plan_id: str) -> int:
+    return int(client.get(f"/api/runs/{plan_id}")["seq"])
+
+
+def _follow(
+    client: Client, data_dir: Any, plan_id: str, *, seen: int, ended: int, as_json: bool, no_color: bool
+) -> int:
+    """``seen`` and ``ended``: see ``Watch``."""
     from pilothouse.interfaces.cli.feed import interrupts
     from pilothouse.interfaces.cli.following import follow_plan
     from pilothouse.interfaces.cli.watching import Presses
 
-    since = int(client.get(f"/api/runs/{plan_id}")["seq"])
     presses = Presses()
     with interrupts(presses.press):
         return follow_plan(
-            client, data_dir, plan_id, presses, as_json=as_json, no_color=no_color, stops=False, since=since
+            client,
+            data_dir,
+            plan_id,
+            presses,
+            as_json=as_json,
+            no_color=no_color,
+            stops=False,
+            seen=seen,
+            ended=ended,
         )
 
 
@@ -184,9 +196,10 @@ def resume(
     """Go on after a pause or a stop, or start what was to wait."""
     client = connect(data_dir)
     plan_id = find_plan(client, plan)
+    before = _seq(client, plan_id)
     row = client.post(f"/api/runs/{plan_id}/resume")
     if follow:
-        return _follow(client, data_dir, plan_id, as_json=as_json, no_color=no_color)
+        return _follow(client, data_dir, plan_id, seen=before, ended=before + 1, as_json=as_json, no_color=no_color)
     _told(row, as_json=as_json)
     return ExitCode.SUCCEEDED
 
@@ -240,9 +253,10 @@ def retry(
     """Try again what failed, was blocked or canceled."""
     client = connect(data_dir)
     plan_id = find_plan(client, plan)
+    before = _seq(client, plan_id)
     found = client.post(f"/api/plans/{plan_id}/retry", {"nodes": node or [], "fresh": fresh})
     if follow:
-        return _follow(client, data_dir, plan_id, as_json=as_json, no_color=no_color)
+        return _follow(client, data_dir, plan_id, seen=before, ended=before + 1, as_json=as_json, no_color=no_color)
     _said(found, f"tries again: {', '.join(node) if node else 'everything that did not succeed'}", as_json=as_json)
     return ExitCode.SUCCEEDED
 
