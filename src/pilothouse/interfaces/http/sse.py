@@ -33,9 +33,6 @@ class OpenStreams:
         self._writers: set[asyncio.Task[None]] = set()
         self._ended = False
 
-    def __len__(self) -> int:
-        return len(self._writers)
-
     def end(self) -> None:
         """End every stream properly, and any that is opened after this at once."""
         self._ended = True
@@ -53,6 +50,10 @@ class OpenStreams:
             self._writers.discard(writer)
 
 
+_UNTRACKED = OpenStreams()
+"""For applications that no server of ours serves."""
+
+
 class EventStream(Response):
     """A stream of events; ``chunks`` are bytes in the wire format."""
 
@@ -65,7 +66,7 @@ class EventStream(Response):
         self.init_headers({"cache-control": "no-cache", "x-accel-buffering": "no"})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        streams: OpenStreams = scope.get("state", {}).get("streams") or OpenStreams()
+        streams: OpenStreams = scope.get("state", {}).get("streams", _UNTRACKED)
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         async with asyncio.TaskGroup() as group:
             writer = group.create_task(self._write(send))
