@@ -10,6 +10,8 @@ import shutil
 import pytest
 
 HOW_TO_GET = {
+    "bash": "apt-get install bash",
+    "curl": "apt-get install curl",
     "git": "apt-get install git",
 }
 

@@ -7,6 +7,7 @@ plan's commands do is said in a small language of their own, see ``program``.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -52,8 +53,9 @@ class World:
         self.warden = MemoryWarden(self.clock, self.program, self.logs)
 
     def program(self, command: Command, _: str) -> MemoryProgram:
-        """``write NAME`` writes that file and says so, ``fail`` exits with 1, ``hang`` waits for its end."""
-        verb, _, name = command.argv[0].partition(" ")
+        """``write NAME`` (or ``echo … > NAME``) writes that file and says so, ``fail`` exits with 1, ``hang`` waits for
+        its end."""
+        verb, _, name = re.sub(r"^echo .* > ", "write ", command.argv[0]).partition(" ")
         if verb == "fail":
             return MemoryProgram(code=1, output=((0.0, b"it failed\n"),))
         if verb == "hang":

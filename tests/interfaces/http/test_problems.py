@@ -15,7 +15,7 @@ from pilothouse.errors import BadInput, GitFailed, PilothouseError
 from pilothouse.interfaces.http.limits import MAX_BODY
 from pilothouse.interfaces.http.problems import SCHEMA, Malformed, NoCredential, TooManyTries, problem, status_of
 
-EXPECTED = {
+EXPECTED: dict[type[PilothouseError], int] = {
     errors.PilothouseError: 500,
     errors.BadInput: 422,
     errors.NotFound: 404,

@@ -1,4 +1,7 @@
-"""Where a server listens: the Unix socket that only its user can open, and a TCP port. Nothing accepts here yet."""
+"""Where a server listens: the Unix socket that only its user can open, and a TCP port.
+
+They listen but accept nothing yet: who connects early waits a moment instead of being refused.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +14,21 @@ from pathlib import Path
 
 from pilothouse.errors import BadInput, Unavailable
 
+_BACKLOG = 2048
+
 _XUCRED = "=II"
 """macOS: the beginning of ``struct xucred``, version and uid."""
 
 
 def bind_unix(path: Path) -> socket.socket:
-    """A bound socket at ``path`` that only its user may open; a file of that name is replaced, so the caller must
+    """A listening socket at ``path`` that only its user may open; a file of that name is replaced, so the caller must
     know that nobody serves there. Raises ``Unavailable``."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         remove_unix(path)
         sock.bind(os.fspath(path))
         path.chmod(0o600)  # before it listens, so there is no moment at which others could connect
+        sock.listen(_BACKLOG)
     except OSError as error:
         sock.close()
         raise Unavailable(f"cannot listen at {path}: {error.strerror or error}") from error
@@ -39,8 +45,8 @@ def remove_unix(path: Path) -> None:
 
 
 def bind_tcp(host: str, port: int) -> socket.socket:
-    """A bound socket; port 0 takes a free one. Raises ``BadInput`` for an unknown host, ``Unavailable`` when the port
-    is taken or forbidden."""
+    """A listening socket; port 0 takes a free one. Raises ``BadInput`` for an unknown host, ``Unavailable`` when
+    the port is taken or forbidden."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -53,7 +59,7 @@ def bind_tcp(host: str, port: int) -> socket.socket:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)
         # Listening now finds out about a port that another process shares but already listens on.
-        sock.listen(2048)
+        sock.listen(_BACKLOG)
     except OSError as error:
         sock.close()
         raise Unavailable(_why_not(host, port, error)) from error

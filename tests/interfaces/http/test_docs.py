@@ -1,0 +1,68 @@
+"""The page about HTTP names every route, and its examples work as they are typed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from pathlib import Path
+
+from tests.interfaces.http.doors import inside, run, served
+from tests.interfaces.http.test_problems import EXPECTED
+from tests.support.needs import need
+from tests.support.services import PATIENCE_S, World
+
+PAGE = (Path(__file__).parents[3] / "docs/http-api.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+ROUTE = re.compile(r"`(GET|POST|PUT|PATCH|DELETE) (/[^`?]*)`")
+
+
+def test_the_page_names_every_route_and_no_other() -> None:
+    async def routes() -> set[tuple[str, str]]:
+        async with inside() as at:
+            document = (await at.client.get("/openapi.json")).json()
+        return {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
+
+    there = run(routes())
+    assert len(there) > 25
+    assert set(ROUTE.findall(PAGE)) - {("GET", "/openapi.json"), ("GET", "/docs")} == there
+
+
+def test_the_page_names_every_code_of_an_error() -> None:
+    assert {cls.code for cls in EXPECTED if f"`{cls.code}`" not in PAGE} == set()
+
+
+def test_every_example_works_as_it_is_typed(tmp_path: Path) -> None:
+    need("curl")
+    need("bash")
+    script = "set -euo pipefail\n" + "\n".join(EXAMPLES)
+    assert len(EXAMPLES) > 6
+
+    async def journey() -> None:
+        world = World()
+        project = tmp_path / "project"
+        project.mkdir()
+        world.git.add_repository(str(project), {"README.md": "hello\n"})
+        async with served(tmp_path, world) as at:
+            process = await asyncio.create_subprocess_exec(
+                "bash",
+                "-c",
+                script,
+                cwd=project,
+                env={
+                    "PATH": os.environ["PATH"],
+                    "HOME": str(tmp_path),
+                    "PILOTHOUSE_DATA_DIR": str(tmp_path),
+                    "URL": f"http://127.0.0.1:{at.port}",
+                    "TOKEN": at.guard.new_token(),
+                },
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+            )
+            output, _ = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+        text = output.decode()
+        assert process.returncode == 0, text
+        assert "RUN_FINISHED" in text
+        assert "+hello.txt" in text
+
+    run(journey())
