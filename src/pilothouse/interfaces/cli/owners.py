@@ -9,6 +9,8 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
@@ -19,10 +21,9 @@ from pilothouse.owner import private_dir, read_owner
 
 START_PATIENCE = 20.0
 """Seconds until an owner that was started must answer."""
-EXIT_PATIENCE = 3.0
-"""Seconds that another owner may take to answer once the one started here has ended."""
 STEP_DOWN_PATIENCE = 10.0
 _POLL = 0.02
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 _LOG_LINES = 5
 OWNER_COMMAND = (sys.executable, "-m", "pilothouse.app", "owner")
 
@@ -41,7 +42,10 @@ def connect(data_dir: Path | None) -> Client:
 
 def live_owner(data_dir: Path) -> Client | None:
     """A client of the owner that answers there now; None without one, also while one is starting."""
-    owner = read_owner(data_dir)
+    try:
+        owner = read_owner(data_dir)
+    except OSError:
+        return None  # starting one will say what is wrong with the directory
     if owner is None:
         return None
     client = Client(owner.socket, log=str(log_file(data_dir)))
@@ -89,34 +93,56 @@ def start_owner(data_dir: Path) -> Client:
         private_dir(data_dir)
         with log_file(data_dir).open("ab") as log:
             offset = log.tell()
-            process = _spawn(data_dir, log.fileno())
     except OSError as error:
         raise Unavailable(f"nothing can be kept in {data_dir}: {error.strerror or error}") from error
     deadline = time.monotonic() + START_PATIENCE
-    ended = False
-    try:
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            return _start_once(data_dir, offset, deadline)
+        except _GaveWay:  # to one that is about to answer, or to one that is just ending: then the next will live
+            time.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+class _GaveWay(Exception):
+    """Raised when the owner that was started ended by itself, because another one held the lock."""
+
+
+def _start_once(data_dir: Path, offset: int, deadline: float) -> Client:
+    if (client := live_owner(data_dir)) is not None:
+        return client
+    with _in_background(data_dir) as process:
         while (client := live_owner(data_dir)) is None:
-            if not ended and process.poll() is not None:
-                ended = True  # it failed, or another one holds the lock and is about to answer
-                deadline = min(deadline, time.monotonic() + EXIT_PATIENCE)
-            if time.monotonic() > deadline:
+            status = process.poll()
+            if status is not None and status != 0:
+                deadline = min(deadline, time.monotonic())  # it has said why
+            if time.monotonic() >= deadline:
                 raise Unavailable(_no_life(data_dir, offset))
+            if status == 0:
+                raise _GaveWay
             time.sleep(_POLL)
+        return client
+
+
+@contextmanager
+def _in_background(data_dir: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """An owner that outlives this process: in a session of its own, so that neither Ctrl-C nor a hang-up of this
+    terminal reaches it."""
+    with log_file(data_dir).open("ab") as log:
+        process = subprocess.Popen(
+            [*OWNER_COMMAND, "--data-dir", os.fspath(data_dir)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            start_new_session=True,
+        )
+    try:
+        yield process
     finally:
-        process.returncode = process.returncode or 0  # it is meant to outlive us, so its object must not complain
-    return client
-
-
-def _spawn(data_dir: Path, log: int) -> subprocess.Popen[bytes]:
-    """In a session of its own, so that neither Ctrl-C nor a hang-up of this terminal reaches it."""
-    return subprocess.Popen(
-        [*OWNER_COMMAND, "--data-dir", os.fspath(data_dir)],
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        cwd="/",
-        start_new_session=True,
-    )
+        if process.returncode is None:
+            process.returncode = 0  # nobody will wait for it, and its object must not complain of that
 
 
 def _no_life(data_dir: Path, offset: int) -> str:
