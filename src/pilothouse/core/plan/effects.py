@@ -1,7 +1,7 @@
 """What a plan wants done in the world, and what it is answered. Each effect carries all its performer needs.
 
 Refs: a node's commit is pinned under ``refs/pilothouse/plans/<plan>/<node>/<attempt>``, its merge into the target
-under ``…/merged``, rescued edits under ``refs/pilothouse/rescue/<plan>/<node>/<attempt>``.
+under ``…/merged/<commit>``, rescued edits under ``refs/pilothouse/rescue/<plan>/<node>/<attempt>``.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def phase_effect(state: PlanState, event: PhaseStarted) -> PhaseEffect:
                 message=_merge_message(state, node, source),
                 strategy=state.plan.merge_strategy,
                 merged=tuple((state.nodes[other].node.producer_id, commit) for other, commit in state.merged),
-                pin=state.merged_pin(node.node),
+                pin=state.merged_pin(node.node, source),
                 update_checkout=facts.update_checkout,
             )
         case Phase.PRECHECKS | Phase.WORK | Phase.POSTCHECKS:

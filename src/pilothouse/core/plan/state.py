@@ -137,8 +137,9 @@ class PlanState:
     def pin(self, node: Node, attempt: int) -> str:
         return f"refs/pilothouse/plans/{self.common.run_id}/{node.id}/{attempt}"
 
-    def merged_pin(self, node: Node) -> str:
-        return f"refs/pilothouse/plans/{self.common.run_id}/{node.id}/merged"
+    def merged_pin(self, node: Node, source: str) -> str:
+        """Says that ``source`` is in the target. A fresh attempt makes another commit, which is not."""
+        return f"refs/pilothouse/plans/{self.common.run_id}/{node.id}/merged/{source}"
 
     def rescue_ref(self, node: Node, attempt: int) -> str:
         return f"refs/pilothouse/rescue/{self.common.run_id}/{node.id}/{attempt}"
