@@ -78,14 +78,15 @@ class LiveScreen:
             return Group(Text(""))
         self._tree = self._tree or Tree(state)
         width, height = self._console.size
-        below = [self._totals(state), *self._messages(state)]
-        room = max(1, height - len(below) - 2)
-        lines = self._tree.lines(state, room, now, self._output)
-        texts = [self._header(state, now), *self._columns(lines, width), *below]
+        messages = [line for text in self._messages(state) for line in text.wrap(self._console, width)]
+        messages = messages[: height // 2]
+        lines = self._tree.lines(state, max(1, height - len(messages) - 3), now, self._output)
+        texts = [self._header(state, now), *self._columns(lines, width), self._totals(state)]
         for text in texts:
-            text.no_wrap, text.overflow = True, "ellipsis"
-            text.truncate(width, overflow="ellipsis")
-        return Group(*texts)
+            text.truncate(width, overflow="ellipsis" if self._unicode else "crop")
+        for text in [*texts, *messages]:
+            text.no_wrap = True
+        return Group(*texts, *messages)
 
     def _header(self, state: PlanState, now: int) -> Text:
         run = state.common

@@ -26,7 +26,7 @@ def serve(
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Serve HTTP until Ctrl-C. Prints the URL with a login token that works once."""
+    """Serve HTTP in the foreground. Until Ctrl-C; prints the URL with a login token that works once."""
 
     def announce(url: str) -> None:
         if as_json:

@@ -1,0 +1,259 @@
+"""Every verb against an owner: what it asks, what it prints, how it exits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.interfaces.cli.conftest import Say
+from tests.interfaces.cli.fake_owner import FakeOwner
+from tests.interfaces.cli.story import PLAN_ID, Story, job
+
+from pilothouse.core.plan.spec_parse import parse_plan
+from pilothouse.interfaces.cli.main import VERBS
+
+OTHER_ID = "0193b2c4-ffff-7000-8000-000000000002"
+
+
+@pytest.fixture
+def owner(owner: FakeOwner) -> FakeOwner:
+    """Two plans; the newer one runs."""
+    older = Story([job("only")], plan_id=OTHER_ID, name="tidy up").start().begin("only").fail("only").finish("FAILED")
+    newer = Story([job("api"), job("web", "api", group="frontend")]).start().begin("api")
+    owner.stories = {OTHER_ID: older, PLAN_ID: newer}
+    owner.output = {"api": "one\ntwo\nthree\n"}
+    return owner
+
+
+ALL = [
+    ("plan", "list"),
+    ("plan", "show", "last"),
+    ("plan", "logs", "last"),
+    ("plan", "logs", "last", "api"),
+    ("plan", "graph", "last"),
+    ("plan", "pause", "last"),
+    ("plan", "resume", "last"),
+    ("plan", "stop", "last"),
+    ("plan", "cancel", "last", "--node", "api"),
+    ("plan", "cancel", "last", "--group", "frontend"),
+    ("plan", "retry", "last", "--node", "api"),
+    ("plan", "delete", OTHER_ID),
+    ("plan", "export", "last"),
+    ("runs", "list"),
+    ("runs", "show", "last"),
+    ("runs", "events", "last"),
+    ("runs", "stop", "last"),
+    ("runs", "discard", OTHER_ID),
+    ("runs", "pause", "last"),
+    ("approvals", "list"),
+    ("repo", "list"),
+    ("repo", "add", "/repo"),
+    ("repo", "remove", "/repo"),
+    ("doctor",),
+]
+
+
+@pytest.mark.parametrize("arguments", ALL, ids=" ".join)
+def test_json_is_one_value_on_stdout_and_words_are_for_stderr(
+    owner: FakeOwner, say: Say, arguments: tuple[str, ...]
+) -> None:
+    said = say(*arguments, "--json")
+    assert (said.code, said.err) == (0, "")
+    json.loads(said.out)
+
+
+@pytest.mark.parametrize("arguments", ALL, ids=" ".join)
+def test_without_json_there_is_something_to_read(owner: FakeOwner, say: Say, arguments: tuple[str, ...]) -> None:
+    said = say(*arguments)
+    assert said.code == 0
+    assert said.out or said.err
+
+
+def test_plans_are_listed_newest_first(owner: FakeOwner, say: Say) -> None:
+    lines = say("plan", "list").out.splitlines()
+    assert [line[:13].rstrip() for line in lines] == ["ID", "0193b2c4-5d6e", "0193b2c4-ffff"]
+    assert "● running" in lines[1]
+    assert lines[2].endswith("tidy up")
+
+
+def test_a_plan_is_shown_with_its_nodes(owner: FakeOwner, say: Say) -> None:
+    assert say("plan", "show", OTHER_ID).out == (
+        "✗ failed  tidy up  0 of 1 nodes succeeded in 0.9s\n"
+        "plan    0193b2c4-ffff\n"
+        "result  branch feature/search at cccccccccccc in /repo (nothing merged into it)\n"
+        "error   no node succeeded\n"
+        "nodes   1 failed\n"
+        "failed  only: work exited with 1\n"
+        "        pilothouse plan logs 0193b2c4-ffff only\n"
+        "next    pilothouse plan retry 0193b2c4-ffff\n"
+        "\n"
+        "NODE  STATUS    TRIES  TOOK  GROUP\n"
+        "only  ✗ failed  1      0.4s\n"
+    )
+
+
+@pytest.mark.parametrize("given", [PLAN_ID, "last", "0193b2c4-5d6e", "0193b2c4-5", "0193B2C4-5D6E"])
+def test_a_plan_is_found_by_its_id_its_beginning_or_as_the_last_one(owner: FakeOwner, say: Say, given: str) -> None:
+    assert json.loads(say("plan", "show", given, "--json").out)["planId"] == PLAN_ID
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("0193", "2 of them begin with '0193': 0193b2c4-5d6e, 0193b2c4-ffff (give more of the id)"),
+        ("ffff", "no plan begins with 'ffff'; see `pilothouse plan list`"),
+        ("019", "'019' is too short for the beginning of an id (give 4 characters or more, or `last`)"),
+        (PLAN_ID[:-1] + "9", f"there is no run '{PLAN_ID[:-1]}9'"),
+    ],
+)
+def test_what_is_no_plan_is_refused(owner: FakeOwner, say: Say, given: str, told: str) -> None:
+    said = say("plan", "show", given)
+    assert (said.code, said.out, said.err) == (2, "", f"error: {told}\n")
+
+
+def test_there_may_be_no_plan_yet(owner: FakeOwner, say: Say) -> None:
+    owner.stories.clear()
+    assert say("plan", "show", "last").err == "error: there is no plan yet\n"
+    said = say("plan", "list")
+    assert (said.code, said.out) == (0, "")
+    assert said.err == "no plans yet; `pilothouse run` starts one\n"
+
+
+def test_a_stop_waits_for_the_end_and_says_so(owner: FakeOwner, say: Say) -> None:
+    said = say("plan", "stop", "last")
+    assert (said.code, said.out) == (0, "add-search: stopped (1 pending, 1 ready)\n")
+
+
+def test_a_stop_that_takes_too_long_is_told(owner: FakeOwner, say: Say) -> None:
+    owner.on_stop = lambda story: None
+    said = say("plan", "stop", "last", "--timeout", "0")
+    assert (said.code, said.out) == (1, "add-search: running (1 pending, 1 running)\n")
+    assert "it has not ended yet" in said.err
+
+
+def test_parts_of_a_plan_are_canceled_by_name(owner: FakeOwner, say: Say) -> None:
+    say("plan", "cancel", "last", "--group", "frontend")
+    assert owner.asked[-1] == ("POST", f"/api/plans/{PLAN_ID}/groups/cancel", {"group": "frontend"})
+    said = say("plan", "cancel", "last", "--group", "frontend", "--node", "api")
+    assert (said.code, said.err) == (2, "error: --node and --group exclude each other (give one of them)\n")
+
+
+def test_names_with_slashes_and_spaces_reach_the_owner_whole(owner: FakeOwner, say: Say) -> None:
+    say("plan", "cancel", "last", "--node", "front end/build")
+    assert owner.asked[-1][1] == f"/api/plans/{PLAN_ID}/nodes/front%20end%2Fbuild/cancel"
+
+
+def test_a_retry_names_its_nodes(owner: FakeOwner, say: Say) -> None:
+    said = say("plan", "retry", "last", "--node", "api", "--node", "web", "--fresh")
+    assert owner.asked[-1][2] == {"nodes": ["api", "web"], "fresh": True}
+    assert said.out == "tries again: api, web\n"
+
+
+def test_logs_of_all_nodes_are_told_apart(owner: FakeOwner, say: Say) -> None:
+    assert say("plan", "logs", "last").out == "==> api <==\none\ntwo\nthree\n"
+    assert say("plan", "logs", "last", "api", "--tail", "1").out == "three\n"
+    assert say("plan", "logs", "last", "web").err == "nothing was printed yet\n"
+
+
+def test_output_is_followed_to_the_end_of_the_plan(owner: FakeOwner, say: Say) -> None:
+    story = owner.stories[PLAN_ID]
+    owner.output["n1"] = "one\ntwo\nthree\n"
+    story.print("api", 14).succeed("api").finish("PARTIAL")
+    said = say("plan", "logs", "last", "api", "--follow")
+    assert (said.code, said.out) == (0, "one\ntwo\nthree\n")
+    assert say("plan", "logs", "last", "api", "--follow", "--tail", "2").out == "two\nthree\n"
+    assert say("plan", "logs", "last", "--follow", "--json").code == 2
+
+
+def test_an_exported_plan_can_be_run_again(owner: FakeOwner, say: Say) -> None:
+    spec = parse_plan(say("plan", "export", "last").out)
+    assert [(one.producer_id, one.group, one.dependencies) for one in spec.jobs] == [
+        ("api", None, ()),
+        ("web", "frontend", ("api",)),
+    ]
+    assert (spec.repo_path, spec.base_branch) == ("/repo", "main")
+
+
+def test_events_come_one_a_line_however_many_pages_there_are(owner: FakeOwner, say: Say) -> None:
+    story = owner.stories[OTHER_ID]
+    lines = say("runs", "events", OTHER_ID).out.splitlines()
+    assert [json.loads(line)["seq"] for line in lines] == [recorded.seq for recorded in story.recorded]
+    assert len(say("runs", "events", OTHER_ID, "--after", "9").out.splitlines()) == len(lines) - 9
+    assert say("runs", "events", OTHER_ID, "--follow").out.splitlines() == lines
+
+
+def test_a_retry_that_is_followed_shows_only_what_is_new(owner: FakeOwner, say: Say) -> None:
+    said = say("plan", "show", OTHER_ID, "--follow")
+    assert said.code == 1
+    assert "started" not in said.out
+    assert "✗ failed  tidy up" in said.out
+
+
+def test_a_mistake_in_a_verb_names_the_nearest_one(say: Say) -> None:
+    said = say("plam", "list")
+    assert said.code == 2
+    assert said.err == "error: no such command 'plam'. Did you mean 'plan'? (see pilothouse --help)\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("run",), ("plan", "show"), ("plan", "list", "--limit", "x"), ("plan", "list", "--nope"), ("chat",), ()],
+    ids=" ".join,
+)
+def test_a_mistake_on_the_command_line_exits_with_2(say: Say, arguments: tuple[str, ...]) -> None:
+    said = say(*arguments)
+    assert (said.code, said.out) == (2, "")
+    assert said.err
+
+
+def test_the_data_directory_counts_on_either_side_of_the_verb(
+    owner: FakeOwner, say: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PILOTHOUSE_DATA_DIR", str(tmp_path))
+    where = str(owner.data_dir)
+    assert "add-search" in say("--data-dir", where, "plan", "list").out
+    assert "add-search" in say("plan", "list", "--data-dir", where).out
+
+
+def test_the_data_directory_may_stand_in_the_settings_file(
+    owner: FakeOwner, say: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text(f'data_dir = "{owner.data_dir}"\n')
+    monkeypatch.delenv("PILOTHOUSE_DATA_DIR")
+    monkeypatch.setenv("PILOTHOUSE_CONFIG", str(config))
+    assert "add-search" in say("plan", "list").out
+
+
+def test_a_failure_of_the_owner_exits_with_1_and_names_its_log(owner: FakeOwner, say: Say) -> None:
+    owner.answers[("GET", "/api/plans")] = (500, {"detail": "this should not have happened", "code": "internal"})
+    said = say("plan", "list")
+    assert said.code == 1
+    assert said.err == (
+        f"error: the server failed: this should not have happened (its log is {owner.data_dir}/owner.log)\n"
+    )
+
+
+def test_a_bug_of_the_command_line_is_one_sentence_and_a_log(owner: FakeOwner, say: Say) -> None:
+    owner.answers[("GET", "/api/plans")] = (200, {"surprise": []})
+    said = say("plan", "list")
+    assert said.code == 1
+    assert said.err.startswith("error: this should not have happened: KeyError: 'plans'")
+    assert said.err.count("\n") == 1
+    assert "Traceback" in (owner.data_dir / "cli.log").read_text()
+
+
+def test_foreign_text_is_shown_and_not_obeyed(owner: FakeOwner, say: Say) -> None:
+    story = owner.stories[OTHER_ID] = Story([job("only")], plan_id=OTHER_ID, name="tidy up").start().begin("only")
+    story.fail("only", "\x1b]0;title\x07\x1b[2Jboom\nnext").finish("FAILED")
+    out = say("plan", "show", OTHER_ID).out
+    assert "only: boom next\n" in out
+    assert "\x1b" not in out
+
+
+def test_every_verb_of_the_table_says_of_itself_what_the_table_says(say: Say) -> None:
+    for verb, text in VERBS.items():
+        said = say(verb, "--help")
+        assert said.code == 0
+        assert text in " ".join(said.out.split())
