@@ -23,7 +23,7 @@ from benchmarks.workspace import PATIENCE_S, ended, engine, git, make_repository
 from pilothouse.core.plan.spec import JobSpec, ShellSpec
 
 PARALLEL = 4
-TRIES = 5
+TRIES = 10
 FLOOR = "git worktree add, sh, add, commit, pin, status, merge, worktree remove from a pool of threads"
 
 
@@ -106,7 +106,7 @@ class Script:
 
     def node(self, number: int) -> None:
         tree = self.trees / str(number)
-        self._add_worktree(tree)
+        self._worktree("add", "--quiet", "--force", "--detach", str(tree), self.base)
         subprocess.run(["sh", "-c", _command(number)], cwd=tree, check=True, capture_output=True)
         git(tree, "add", "--all")
         git(tree, "commit", "--quiet", "--message", f"Task {number}")
@@ -118,14 +118,14 @@ class Script:
             new = git(self.repo, "commit-tree", merged, "-p", self.head, "-m", f"merge {number}")
             git(self.repo, "update-ref", "refs/heads/result", new, self.head)
             self.head = new
-        git(self.repo, "worktree", "remove", str(tree))
+        self._worktree("remove", "--force", str(tree))
 
-    def _add_worktree(self, tree: Path) -> None:
+    def _worktree(self, *args: str) -> None:
         """Two at a time may meet while one registration is half written; whoever runs this script tries again."""
-        for _ in range(TRIES):
+        for left in reversed(range(TRIES)):
             try:
-                git(self.repo, "worktree", "add", "--quiet", "--force", "--detach", str(tree), self.base)
+                git(self.repo, "worktree", *args)
+                return
             except subprocess.CalledProcessError:
-                continue
-            return
-        raise AssertionError("git worktree add fails again and again")
+                if not left:
+                    raise
