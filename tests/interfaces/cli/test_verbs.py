@@ -181,6 +181,7 @@ def test_events_come_one_a_line_however_many_pages_there_are(owner: FakeOwner, s
     assert [json.loads(line)["seq"] for line in lines] == [recorded.seq for recorded in story.recorded]
     assert len(say("runs", "events", OTHER_ID, "--after", "9").out.splitlines()) == len(lines) - 9
     assert say("runs", "events", OTHER_ID, "--follow").out.splitlines() == lines
+    assert say("runs", "events", OTHER_ID, "--follow", "--json").code == 2
 
 
 def test_a_retry_that_is_followed_shows_only_what_is_new(owner: FakeOwner, say: Say) -> None:

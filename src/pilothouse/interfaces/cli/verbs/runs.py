@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pilothouse.errors import BadInput
 from pilothouse.interfaces.cli.door import ExitCode
 from pilothouse.interfaces.cli.finding import find_run
 from pilothouse.interfaces.cli.options import AsJson, DataDir, RunId, Timeout
@@ -72,6 +73,8 @@ def events(
     data_dir: DataDir = None,
 ) -> None:
     """The events of a run, as recorded: one JSON value a line, with --json all in one value."""
+    if follow and as_json:
+        raise BadInput("events that are followed are no one JSON value", fix="leave --json or --follow out")
     client = connect(data_dir)
     run_id = find_run(client, run)
     if follow:
