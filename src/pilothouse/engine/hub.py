@@ -191,6 +191,10 @@ class _Tail:
 
     async def since(self, after: int) -> list[Batch]:
         """What lies after a position, oldest first; empty only at the end of the log."""
+        if self._begin <= after < self._end:
+            return _newest(self._batches, lambda batch: batch.position > after)
+        if after == self._end and not self.unread and not self._reading.locked():
+            return []
         async with self._reading:
             if after > self._end:  # nobody was at the end until now
                 self._batches.clear()
@@ -231,9 +235,13 @@ def _newest(batches: deque[Batch], wanted: Callable[[Batch], bool]) -> list[Batc
 
 
 async def _rings(bell: asyncio.Event, seconds: float | None) -> bool:
+    """Wait for the bell; False when ``seconds`` went by without it."""
+    if seconds is None:
+        return await bell.wait()
+    loop = asyncio.get_running_loop()
+    timer = loop.call_later(seconds, bell.set)  # this runs once per event and follower: a timeout scope costs more
     try:
-        async with asyncio.timeout(seconds):
-            await bell.wait()
-    except TimeoutError:
-        return False
-    return True
+        await bell.wait()
+    finally:
+        timer.cancel()
+    return loop.time() < timer.when()
