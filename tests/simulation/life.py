@@ -187,8 +187,10 @@ class GuardedStore(Guarded):
     async def append(self, append: Append) -> int:
         error = await self._life.before("store", "append")
         store = cast(MemoryEventStore, self._twin)
+        stored = store.world.runs.get(append.run_id)
+        holder = stored.row.epoch if stored else 0
         position = await store.append(append)
-        self._life.world.watch.appended(self._life, append, position)
+        self._life.world.watch.appended(self._life, append, position, holder)
         await self._life.after(self._port, error)
         self._life.world.watch.acknowledged(append)
         return position

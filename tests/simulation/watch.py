@@ -21,6 +21,7 @@ from pilothouse.core.plan.states import NodeStatus
 from pilothouse.core.run.commands import Command
 from pilothouse.core.run.events import (
     CancelRequested,
+    Event,
     Recorded,
     RunCanceled,
     RunResumed,
@@ -96,8 +97,9 @@ class Watch:
 
     # The log.
 
-    def appended(self, life: Life, append: Append, position: int) -> None:
-        """A batch was committed."""
+    def appended(self, life: Life, append: Append, position: int, holder: int) -> None:
+        """A batch was committed; ``holder`` is the owner epoch that held its run before."""
+        self.check(append.epoch >= holder, f"{append.run_id}: owner {append.epoch} appends, {holder} holds it")
         self.check(position > self.position, f"position {position} after {self.position}")
         self.position = position
         run = self.runs.get(append.run_id)
@@ -165,16 +167,13 @@ class Watch:
             self.check(run.may_work.get(event.node_id, True), f"{at}: {event.key} runs again and nobody was asked")
             run.may_work[event.node_id] = False
 
-    def _after_batch(self, life: Life, run_id: str, run: RunWatch, before: Lifecycle, events: Iterable[Any]) -> None:
+    def _after_batch(self, life: Life, run_id: str, run: RunWatch, before: Lifecycle, events: Iterable[Event]) -> None:
         state, now = run.state, run.state.common.lifecycle
         cap = state.plan.max_parallel
         self.check(not cap or state.slots <= cap, f"{run_id}:{run.seq}: {state.slots} work at once, {cap} may")
-        if any(isinstance(event, NodeMoved) and event.new is NodeStatus.SCHEDULED for event in events) and life.up:
-            assert life.supervisor is not None
+        if life.supervisor is not None and any(_takes_a_slot(state, event) for event in events):
             live = [self.runs[other].state.slots for other in life.supervisor.live if other in self.runs]
-            self.check(
-                sum(live) <= life.slots, f"{run_id}:{run.seq}: {sum(live)} work at once, the server allows {life.slots}"
-            )
+            self.check(sum(live) <= life.slots, f"{run_id}:{run.seq}: {sum(live)} work at once, {life.slots} may")
         if now is Lifecycle.STOPPING and before is not Lifecycle.STOPPING:
             run.stopping = self._now()
         elif now in TERMINAL and before not in TERMINAL:
@@ -310,6 +309,12 @@ class Watch:
         self.check(allowed, f"{branch} is moved for {effect.key} while its run is {lifecycle}")
         target = run.state.target
         self.check(target is not None and target.branch == branch, f"{branch} is moved, the target is {target}")
+
+
+def _takes_a_slot(state: PlanState, event: Event) -> bool:
+    if not isinstance(event, NodeMoved) or event.new is not NodeStatus.SCHEDULED:
+        return False
+    return not state.nodes[event.node_id].node.is_coordination
 
 
 class WatchedRefs(dict[str, str]):
