@@ -16,6 +16,7 @@ from pilothouse.core.plan.events import (
     PhaseStarted,
     PlanBuilt,
     TargetOpened,
+    WorkRescued,
 )
 from pilothouse.core.plan.kind import PlanKind
 from pilothouse.core.plan.phases import Phase, PhaseStatus, Trigger
@@ -122,8 +123,17 @@ class Story:
         self.tell(StopRequested(), StopAcknowledged())
         for node in self.state.nodes.values():
             if node.active:
-                self.tell(NodeMoved(node_id=node.node.id, old=node.status, new=NodeStatus.READY, reason="interrupted"))
+                at: dict[str, Any] = {"node_id": node.node.id, "attempt": len(node.attempts)}
+                self.tell(
+                    PhaseEnded(**at, phase=Phase.WORK, status=PhaseStatus.INTERRUPTED),
+                    AttemptEnded(**at, status=PhaseStatus.INTERRUPTED, rescue=True, discard=True),
+                    NodeMoved(node_id=node.node.id, old=node.status, new=NodeStatus.READY, reason="interrupted"),
+                )
         return self.tell(Stopped())
+
+    def save(self, name: str) -> Story:
+        """The edits a stopped node made are saved."""
+        return self.tell(WorkRescued(node_id=self.node(name), attempt=1, ref=f"refs/rescue/{name}", removed=True))
 
     def node(self, name: str) -> str:
         found = self.state.find(name)

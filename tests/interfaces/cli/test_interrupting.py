@@ -70,6 +70,7 @@ def stops(owner: FakeOwner) -> int:
 
 def test_the_first_stops_the_plan_and_waits_for_its_end(owner: FakeOwner, plan: Path) -> None:
     owner.submitted = Story([job("api")]).start().begin("api")
+    owner.on_stop = lambda story: story.stop().save("api")
     with pilothouse(owner, "run", str(plan)) as process:
         read_until(process, "api: running")
         process.send_signal(signal.SIGINT)

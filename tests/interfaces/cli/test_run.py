@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -60,10 +61,19 @@ def test_the_exit_code_is_how_it_ended(owner: FakeOwner, say: Say, plan: Path, s
 
 
 def test_a_plan_that_somebody_stopped_exits_as_interrupted(owner: FakeOwner, say: Say, plan: Path) -> None:
-    owner.submitted = two().start().begin("api").stop()
+    owner.submitted = two().start().begin("api").stop().save("api")
     said = say("run", str(plan))
     assert said.code == 130
     assert "pilothouse plan resume 0193b2c4-5d6e\n" in said.out
+
+
+def test_edits_saved_after_the_stop_are_in_the_answer(owner: FakeOwner, say: Say, plan: Path) -> None:
+    owner.submitted = two().start().begin("api").stop()
+    timer = threading.Timer(0.3, owner.tell, [lambda story: story.save("api")])
+    timer.start()
+    said = say("run", str(plan))
+    timer.join()
+    assert "saved   api: its edits are under refs/rescue/api\n" in said.out
 
 
 def test_json_is_the_final_plan_and_nothing_else(owner: FakeOwner, say: Say, plan: Path) -> None:
@@ -84,7 +94,7 @@ def test_detaching_prints_the_id_and_how_to_follow(owner: FakeOwner, say: Say, p
 
 
 def test_what_waits_for_a_person_is_told_with_the_command_that_answers(owner: FakeOwner, say: Say, plan: Path) -> None:
-    owner.submitted = two().start().begin("api").ask("api", "What happened?").stop()
+    owner.submitted = two().start().begin("api").ask("api", "What happened?").stop().save("api")
     said = say("run", str(plan))
     assert "api: waits for a review: What happened? (`pilothouse approvals answer w1 rerun|accept`)" in said.out
 

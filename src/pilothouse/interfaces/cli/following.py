@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from pathlib import Path
-from typing import Any
 
-from pilothouse.errors import PilothouseError
 from pilothouse.interfaces.cli.client import Client
 from pilothouse.interfaces.cli.door import ExitCode, note
 from pilothouse.interfaces.cli.printing import colours, print_json
@@ -19,9 +16,6 @@ from pilothouse.interfaces.cli.summary import print_summary
 from pilothouse.interfaces.cli.telling import LineScreen
 from pilothouse.interfaces.cli.watching import EXIT_CODES, Presses, Screen, Watch, left_note
 from pilothouse.interfaces.cli.words import has_unicode
-
-RESCUE_PATIENCE = 3.0
-"""Seconds that saving the edits of stopped nodes may take before the summary goes without them."""
 
 
 def choose_screen(*, as_json: bool, no_color: bool) -> Screen:
@@ -54,23 +48,9 @@ def follow_plan(
         note(left_note(plan_id, stopping=watched.stopping))
         return ExitCode.INTERRUPTED
     lifecycle = watched.state.common.lifecycle
-    view = _settled_view(watched.client, plan_id)
+    view = watched.client.get(f"/api/plans/{plan_id}")
     if as_json:
         print_json(view)
     else:
         print_summary(view, color=colours(no_color), tree_above=screen.redraws)
     return EXIT_CODES.get(lifecycle, ExitCode.FAILED)
-
-
-def _settled_view(client: Client, plan_id: str) -> Any:
-    """The plan once what its stopped nodes left behind is saved: that happens after the end."""
-    deadline = time.monotonic() + RESCUE_PATIENCE
-    while time.monotonic() < deadline:
-        try:
-            row = client.get(f"/api/runs/{plan_id}")
-        except PilothouseError:
-            break
-        if row.get("detail", {}).get("rescues", 0) <= 0:
-            break
-        time.sleep(0.05)
-    return client.get(f"/api/plans/{plan_id}")

@@ -17,6 +17,13 @@ def session_of(context: typer.Context) -> Session:
     return found if isinstance(found, Session) else Session()
 
 
+def path_given(text: str | Path) -> Path:
+    """A path as it was typed. An empty one, as from a shell variable that is not set, must not mean ``here``."""
+    if text == "":
+        raise typer.BadParameter("it is empty")
+    return Path(text)
+
+
 def _resolve(context: typer.Context, value: Path | None) -> Path | None:
     """The option counts on either side of the verb; the later one wins. A verb is always handed a directory."""
     session = session_of(context)
@@ -28,7 +35,11 @@ def _resolve(context: typer.Context, value: Path | None) -> Path | None:
 DataDir = Annotated[
     Path | None,
     typer.Option(
-        "--data-dir", metavar="DIR", help="Where everything is kept (PILOTHOUSE_DATA_DIR).", callback=_resolve
+        "--data-dir",
+        metavar="DIR",
+        help="Where everything is kept (PILOTHOUSE_DATA_DIR).",
+        callback=_resolve,
+        parser=path_given,
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on stdout, messages on stderr.")]

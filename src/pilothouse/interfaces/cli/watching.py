@@ -6,11 +6,13 @@ feed's affair.
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from pilothouse.core.plan.effects import Rescue
 from pilothouse.core.plan.kind import PlanKind
 from pilothouse.core.plan.phases import COMMANDS
 from pilothouse.core.plan.state import PlanState
@@ -32,6 +34,8 @@ IDLE_FRAME = 0.5
 TAIL_PAUSE = 0.25
 """Seconds between two questions for output."""
 STOP_PATIENCE = 10.0
+RESCUE_PATIENCE = 3.0
+_RESCUE_PAUSE = 0.02
 _MOST_AT_ONCE = 2000
 
 KIND = PlanKind()
@@ -121,6 +125,8 @@ class Watch:
             self._presses.feed = feed
             try:
                 left = self._loop(feed)
+                if not left:
+                    self._await_rescues()
             finally:
                 self._presses.feed = None
                 self._screen.close(self._state)
@@ -169,6 +175,21 @@ class Watch:
         self._state = KIND.evolve(self._state, recorded)
         if recorded.seq > self._seen:
             self._screen.show(self._state, recorded)
+
+    def _await_rescues(self) -> None:
+        """The edits of nodes that were stopped are saved after the end; wait for that, a moment."""
+        path = f"/api/runs/{self._state.common.run_id}/events"
+        deadline = time.monotonic() + RESCUE_PATIENCE
+        while any(isinstance(one, Rescue) for one in self._state.housekeeping.values()):
+            if time.monotonic() > deadline:
+                return
+            time.sleep(_RESCUE_PAUSE)
+            try:
+                events = self._client.get(path, after=self._state.common.seq)["events"]
+            except PilothouseError:
+                return  # the answer is as true without
+            for event in events:
+                self._state = KIND.evolve(self._state, REGISTRY.unwire(json.dumps(event)))
 
     def _draw(self) -> None:
         self._screen.draw(self._state)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pilothouse.interfaces.cli.options import AsJson, DataDir
+from pilothouse.interfaces.cli.options import AsJson, DataDir, path_given
 from pilothouse.interfaces.cli.owners import connect
 from pilothouse.interfaces.cli.places import absolute
 from pilothouse.interfaces.cli.printing import print_json, print_table
@@ -19,7 +19,10 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-RepoPath = Annotated[Path, typer.Argument(metavar="PATH", help="The repository; the current directory by default.")]
+RepoPath = Annotated[
+    Path,
+    typer.Argument(metavar="PATH", help="The repository; the current directory by default.", parser=path_given),
+]
 
 
 @app.command("list")

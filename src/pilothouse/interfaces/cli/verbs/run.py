@@ -13,7 +13,7 @@ from pilothouse.errors import BadInput
 from pilothouse.interfaces.cli.door import note
 from pilothouse.interfaces.cli.feed import interrupts
 from pilothouse.interfaces.cli.following import follow_plan
-from pilothouse.interfaces.cli.options import AsJson, DataDir, NoColor
+from pilothouse.interfaces.cli.options import AsJson, DataDir, NoColor, path_given
 from pilothouse.interfaces.cli.owners import connect
 from pilothouse.interfaces.cli.printing import print_json
 from pilothouse.interfaces.cli.watching import Presses
@@ -26,7 +26,8 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 def run(
     plan: Annotated[str, typer.Argument(metavar="PLAN", help="The plan file, YAML or JSON; `-` reads stdin.")],
     repo: Annotated[
-        Path | None, typer.Option("--repo", metavar="PATH", help="The repository, whatever the file says.")
+        Path | None,
+        typer.Option("--repo", metavar="PATH", help="The repository, whatever the file says.", parser=path_given),
     ] = None,
     detach: Annotated[bool, typer.Option("--detach", help="Start it, print its id and leave.")] = False,
     update_checkout: Annotated[
