@@ -106,30 +106,11 @@ def display(value: object) -> str:
     return "–" if value is None or value == "" else f"`{value}`"
 
 
-def verbs() -> str:
-    app = find("pilothouse.interfaces.cli.main:app")
-    command = importlib.import_module("typer.main").get_command(app)
-    return table(("verb", "does"), ((f"`{verb}`", does) for verb, does in walk_verbs(command, "pilothouse")))
-
-
-def walk_verbs(command: Any, path: str) -> Iterator[tuple[str, str]]:
-    """(verb, help) of every command below a click group."""
-    context = importlib.import_module("click").Context(command, info_name=path)
-    if not hasattr(command, "list_commands"):
-        yield path, command.get_short_help_str(limit=200)
-        return
-    for name in command.list_commands(context):
-        child = command.get_command(context, name)
-        if child is not None and not child.hidden:
-            yield from walk_verbs(child, f"{path} {name}")
-
-
 BLOCKS: dict[str, Callable[[], str]] = {
     "lifecycle": lifecycle,
     "node-states": node_states,
     "events": events,
     "settings": settings,
-    "verbs": verbs,
 }
 
 
