@@ -97,6 +97,8 @@ def settings() -> str:
         for name, field in model.model_fields.items():
             variable = field.validation_alias if isinstance(field.validation_alias, str) else f"{prefix}{name}"
             default = "" if field.is_required() else display(field.get_default(call_default_factory=False))
+            if field.default_factory is not None:
+                default = "the platform's"  # it differs from user to user, so no one value can stand here
             yield f"`{variable.upper()}`", default, " ".join((field.description or "").split())
 
     return table(("environment", "default", "meaning"), rows())
