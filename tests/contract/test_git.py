@@ -107,6 +107,14 @@ class TestLooking:
         with pytest.raises(BadInput):
             run(world.git.check_branch_name(name))
 
+    def test_a_name_is_good_only_beside_the_branches_there_are(self, world: World) -> None:
+        run(world.git.create_branch(world.repo, "feature/one", world.base))
+        for name in ("main", "feature/two", "feature/one", "feature/on", "features", "mai"):
+            run(world.git.check_branch_name(name, world.repo))
+        for name in ("feature", "feature/one/more", "main/below", "main/far/below"):
+            with pytest.raises(BadInput):
+                run(world.git.check_branch_name(name, world.repo))
+
 
 class TestRefs:
     def test_a_branch_is_created_once(self, world: World) -> None:

@@ -79,7 +79,7 @@ class Plans:
         base_branch, base_commit = await self._base(spec, repository)
         root = repository.root
         if spec.target_branch is not None:
-            await naming("targetBranch", self._git.check_branch_name(spec.target_branch))
+            await naming("targetBranch", self._git.check_branch_name(spec.target_branch, root))
         plan = build_plan(spec, self._ids.new)
         bases = await self._bases(plan, root)
         run_id = self._ids.new()

@@ -127,8 +127,8 @@ class Git(Protocol):
         """The commit a branch, tag or commit name means. Raises ``BadInput`` when there is none."""
         ...
 
-    async def check_branch_name(self, name: str) -> None:
-        """Raises ``BadInput`` when git would not accept ``name`` as a branch."""
+    async def check_branch_name(self, name: str, repo: str | None = None) -> None:
+        """Raises ``BadInput`` when git would not accept ``name`` as a branch, in ``repo`` beside those it has."""
         ...
 
     async def create_branch(self, repo: str, branch: str, commit: str) -> bool:

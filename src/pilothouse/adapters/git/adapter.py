@@ -46,8 +46,10 @@ class GitAdapter:
     async def resolve(self, repo: str, revision: str) -> str:
         return await repository.resolve(self._git, repo, revision)
 
-    async def check_branch_name(self, name: str) -> None:
+    async def check_branch_name(self, name: str, repo: str | None = None) -> None:
         await repository.check_branch_name(self._git, name)
+        if repo is not None:
+            await refs.check_room(self._git, repo, name)
 
     async def create_branch(self, repo: str, branch: str, commit: str) -> bool:
         return await refs.create_branch(self._git, repo, branch, commit)

@@ -68,18 +68,23 @@ class MemoryGit:
             return commits[0]
         raise BadInput(f"{revision!r} is not a branch, tag or commit of this repository", fix="name one that exists")
 
-    async def check_branch_name(self, name: str) -> None:
+    async def check_branch_name(self, name: str, repo: str | None = None) -> None:
         problem = names.branch_problem(name)
         if problem is not None:
             raise BadInput(problem, fix=names.FIX)
+        if repo is not None:
+            self._check_room(repo, name)
+
+    def _check_room(self, repo: str, branch: str) -> None:
+        if any(names.excludes(f"refs/heads/{branch}", other) for other in self._repository(repo).refs):
+            raise names.no_room(branch)
 
     async def create_branch(self, repo: str, branch: str, commit: str) -> bool:
         refs = self._repository(repo).refs
         name = f"refs/heads/{branch}"
         if name in refs:
             return False
-        if any(other.startswith(f"{name}/") or name.startswith(f"{other}/") for other in refs):
-            raise BadInput(f"{branch!r} cannot be a branch beside the branches there are", fix="choose another name")
+        self._check_room(repo, branch)
         refs[name] = commit
         return True
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from pilothouse.errors import BadInput
+
 LONGEST_BRANCH = 200
 """Bytes; a ref is a file, its lock adds five, and file systems end at 255 per component."""
 
@@ -31,6 +33,15 @@ def branch_problem(name: str) -> str | None:
         or any(not part or part.startswith(".") or part.endswith(".lock") for part in parts)
     )
     return f"{name!r} is not a branch name" if wrong else None
+
+
+def excludes(branch: str, other: str) -> bool:
+    """Whether one of two names lies below the other, so that no repository can have both."""
+    return branch.startswith(f"{other}/") or other.startswith(f"{branch}/")
+
+
+def no_room(branch: str) -> BadInput:
+    return BadInput(f"{branch!r} cannot be a branch beside the branches there are", fix="choose another name")
 
 
 def is_object_name(text: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from pilothouse.adapters.git import names
 from pilothouse.adapters.git.run import Runner
 from pilothouse.errors import BadInput, GitFailed
 
@@ -49,6 +50,14 @@ async def branch_head(git: Runner, repo: str, branch: str) -> str | None:
     return found.text or None
 
 
+async def check_room(git: Runner, repo: str, branch: str) -> None:
+    """Raises ``BadInput`` when a branch is in the way: refs are files, so ``a`` and ``a/b`` exclude each other."""
+    family = f"refs/heads/{branch.partition('/')[0]}"
+    listed = await git.run("for-each-ref", "--format=%(refname:lstrip=2)", family, cwd=repo, writes=False)
+    if any(names.excludes(branch, other) for other in listed.text.splitlines()):
+        raise names.no_room(branch)
+
+
 async def create_branch(git: Runner, repo: str, branch: str, commit: str) -> bool:
     # Without a reflog message of its own the entry would be empty, and the user would wonder.
     made = await git.run(
@@ -60,7 +69,7 @@ async def create_branch(git: Runner, repo: str, branch: str, commit: str) -> boo
     if await branch_head(git, repo, branch) is not None:
         return False
     if "cannot create" in made.stderr:
-        raise BadInput(f"{branch!r} cannot be a branch beside the branches there are", fix="choose another name")
+        raise names.no_room(branch)
     raise GitFailed(["update-ref", f"refs/heads/{branch}", commit], made.status, made.stderr)
 
 

@@ -22,6 +22,7 @@ MAX_GROUP_DEPTH = 8
 MAX_TIMEOUT_MS = 365 * 24 * 60 * 60 * 1000
 
 _PRODUCER_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_OWN_VARIABLES = "PILOTHOUSE_"
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Control characters, line and paragraph separators, and marks that reorder what is displayed after them.
 _NOT_IN_LINE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -64,6 +65,12 @@ def _env_name(text: str) -> str:
             "use letters, digits and '_', not beginning with a digit",
         )
     return text
+
+
+def _inherited_name(text: str) -> str:
+    if text.upper().startswith(_OWN_VARIABLES):
+        raise wrong(f"{quote(text)} never reaches a command", "remove it")
+    return _env_name(text)
 
 
 def _relative_path(text: str) -> str:
@@ -120,6 +127,7 @@ Branch = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_bra
 GroupPath = Annotated[str, AfterValidator(_group_path), _Text]
 GroupName = Annotated[str, Field(max_length=100), AfterValidator(_group_name), _Text]
 EnvName = Annotated[str, Field(max_length=200), AfterValidator(_env_name)]
+InheritedName = Annotated[str, Field(max_length=200), AfterValidator(_inherited_name)]
 EnvValue = Annotated[str, Field(max_length=32_768), _Text]
 Env = Annotated[dict[EnvName, EnvValue], Field(max_length=500)]
 Argument = Annotated[str, Field(max_length=100_000), _Text]
@@ -250,6 +258,6 @@ class PlanFile(Fields):
     clean_up_successful_work: bool = True
     start_paused: bool = False
     env: Env = {}
-    inherit_env: Annotated[list[EnvName], Field(max_length=100)] = []
+    inherit_env: Annotated[list[InheritedName], Field(max_length=100)] = []
     jobs: Annotated[list[JobFile], Field(max_length=MAX_JOBS)] = []
     groups: list[GroupFile] = []
