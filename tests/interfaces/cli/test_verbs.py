@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from tests.interfaces.cli.story import PLAN_ID, Story, job
 from pilothouse.core.plan.spec_parse import parse_plan
 from pilothouse.interfaces.cli.main import VERBS
 
+SOURCE = Path(__file__).parents[3] / "src"
 OTHER_ID = "0193b2c4-ffff-7000-8000-000000000002"
 
 
@@ -258,3 +262,36 @@ def test_every_verb_of_the_table_says_of_itself_what_the_table_says(say: Say) ->
         said = say(verb, "--help")
         assert said.code == 0
         assert text in " ".join(said.out.split())
+
+
+def test_help_imports_nothing_that_only_verbs_need() -> None:
+    code = (
+        "import sys; from pilothouse.interfaces.cli.main import run_line; code = run_line(['--help'])\n"
+        "heavy = {'asyncio', 'http.client', 'msgspec', 'platformdirs', 'pydantic', 'rich', 'yaml'}\n"
+        "print(code, sorted(heavy & set(sys.modules)), file=sys.stderr)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(SOURCE)}, capture_output=True, text=True
+    )
+    assert found.stderr == "0 []\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("pilothouse app", ["approvals"]),
+        ("pilothouse plan ex", ["export"]),
+        ("pilothouse plan show 0193b2c4-5", [PLAN_ID]),
+        ("pilothouse plan diff last a", ["api"]),
+        ("pilothouse plan diff nope a", []),
+        ("pilothouse approvals answer x", []),
+    ],
+)
+def test_verbs_ids_and_nodes_are_completed(
+    owner: FakeOwner, say: Say, monkeypatch: pytest.MonkeyPatch, line: str, names: list[str]
+) -> None:
+    monkeypatch.setenv("_PILOTHOUSE_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
+    said = say()
+    assert (said.code, said.out.split()) == (0, names)

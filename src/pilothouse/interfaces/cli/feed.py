@@ -171,6 +171,19 @@ def _messages(response: http.client.HTTPResponse) -> Iterator[Message]:
         yield from decoder.feed(data)
 
 
+@dataclass(slots=True)
+class Presses:
+    """Ctrl-C, counted from before there is anything to stop."""
+
+    count: int = 0
+    feed: Feed | None = None
+
+    def press(self) -> None:
+        self.count += 1
+        if self.feed is not None:
+            self.feed.interrupt()
+
+
 @contextmanager
 def interrupts(handle: Callable[[], None]) -> Iterator[None]:
     """Ctrl-C calls ``handle`` instead of raising. Only in the main thread, where signals arrive; elsewhere nothing."""

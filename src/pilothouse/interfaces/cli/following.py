@@ -11,10 +11,11 @@ from pathlib import Path
 
 from pilothouse.interfaces.cli.client import Client
 from pilothouse.interfaces.cli.door import ExitCode, note
+from pilothouse.interfaces.cli.feed import Presses
 from pilothouse.interfaces.cli.printing import colours, print_json
 from pilothouse.interfaces.cli.summary import print_summary
 from pilothouse.interfaces.cli.telling import LineScreen
-from pilothouse.interfaces.cli.watching import EXIT_CODES, Presses, Screen, Watch, left_note
+from pilothouse.interfaces.cli.watching import EXIT_CODES, Screen, Watch, left_note
 from pilothouse.interfaces.cli.words import has_unicode
 
 

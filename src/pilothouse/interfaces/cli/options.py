@@ -50,11 +50,15 @@ def _complete(path: str, key: str) -> Callable[[typer.Context, str], list[str]]:
     """Names from a live owner; none is started for it."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        from pilothouse.interfaces.cli.finding import find_plan
         from pilothouse.interfaces.cli.owners import live_owner
 
+        client = live_owner(session_of(ctx).place())
+        if client is None:
+            return []
         try:
-            client = live_owner(session_of(ctx).place())
-            found = client.get(path.format(**ctx.params))[key] if client else []
+            plan = find_plan(client, ctx.params["plan"]) if "{plan}" in path else ""
+            found = client.get(path.format(plan=plan))[key]
         except (PilothouseError, KeyError):
             return []
         return [name for item in found if (name := item.get("producerId") or item["id"]).startswith(incomplete)]

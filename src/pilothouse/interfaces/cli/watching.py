@@ -22,7 +22,7 @@ from pilothouse.engine.kinds import REGISTRY
 from pilothouse.errors import PilothouseError, Refused
 from pilothouse.interfaces.cli.client import Client, segment
 from pilothouse.interfaces.cli.door import ExitCode
-from pilothouse.interfaces.cli.feed import Ended, Feed, Interrupted, Reconnected
+from pilothouse.interfaces.cli.feed import Ended, Feed, Interrupted, Presses, Reconnected
 from pilothouse.interfaces.cli.sse import Message
 from pilothouse.interfaces.cli.tree import running_phase
 from pilothouse.interfaces.cli.words import last_line, short
@@ -64,19 +64,6 @@ class Screen(Protocol):
     def output(self, node_id: str, line: str) -> None: ...
     def say(self, text: str) -> None: ...
     def close(self, state: PlanState) -> None: ...
-
-
-@dataclass(slots=True)
-class Presses:
-    """Ctrl-C, counted from before there is anything to stop."""
-
-    count: int = 0
-    feed: Feed | None = None
-
-    def press(self) -> None:
-        self.count += 1
-        if self.feed is not None:
-            self.feed.interrupt()
 
 
 @dataclass(frozen=True, slots=True)

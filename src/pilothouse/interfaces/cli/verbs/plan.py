@@ -95,9 +95,8 @@ def _follow(
     client: Client, data_dir: Any, plan_id: str, *, seen: int, ended: int, as_json: bool, no_color: bool
 ) -> int:
     """``seen`` and ``ended``: see ``Watch``."""
-    from pilothouse.interfaces.cli.feed import interrupts
+    from pilothouse.interfaces.cli.feed import Presses, interrupts
     from pilothouse.interfaces.cli.following import follow_plan
-    from pilothouse.interfaces.cli.watching import Presses
 
     presses = Presses()
     with interrupts(presses.press):

@@ -11,12 +11,10 @@ import typer
 from pilothouse.core.plan.spec_text import MAX_BYTES, read_data
 from pilothouse.errors import BadInput
 from pilothouse.interfaces.cli.door import note
-from pilothouse.interfaces.cli.feed import interrupts
-from pilothouse.interfaces.cli.following import follow_plan
+from pilothouse.interfaces.cli.feed import Presses, interrupts
 from pilothouse.interfaces.cli.options import AsJson, DataDir, NoColor, path_given
 from pilothouse.interfaces.cli.owners import connect
 from pilothouse.interfaces.cli.printing import print_json
-from pilothouse.interfaces.cli.watching import Presses
 from pilothouse.interfaces.cli.words import short
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -59,6 +57,9 @@ def run(
             else:
                 print(plan_id)
             return 0
+        # Only now: the plan is at work already while the screen is loaded.
+        from pilothouse.interfaces.cli.following import follow_plan
+
         assert data_dir is not None, "verbs are always handed a directory"
         return follow_plan(client, data_dir, plan_id, presses, as_json=as_json, no_color=no_color, stops=True)
 
