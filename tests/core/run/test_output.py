@@ -87,6 +87,11 @@ def test_an_endless_run_of_overlapping_secrets_does_not_pile_up() -> None:
     assert redactor.flush() == b""
 
 
+def test_a_secret_that_repeats_itself_is_one_occurrence_where_it_overlaps() -> None:
+    found = Redactor(["--------"])._occurrences(b"-" * 5000 + b"|" + b"-" * 8)
+    assert found == [(0, 5000), (5001, 5009)]
+
+
 def test_secrets_in_any_language_are_found_as_utf8() -> None:
     secret = "Schlüssel"
     encoded = secret.encode()

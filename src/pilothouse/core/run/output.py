@@ -159,11 +159,17 @@ class Redactor:
         return b"".join(out)
 
     def _occurrences(self, data: bytes) -> list[tuple[int, int]]:
+        """(start, stop) of what is to be covered; occurrences of one secret that overlap are one."""
         found: list[tuple[int, int]] = []
         for secret in self._secrets:
-            position = data.find(secret)
-            while position >= 0:
-                found.append((position, position + len(secret)))
-                position = data.find(secret, position + 1)
+            start = data.find(secret)
+            while start >= 0:
+                # To the last one that overlaps, and so on: a secret that repeats itself ("--------") in output that
+                # does so too would otherwise be found at every byte.
+                last = start
+                while (further := data.rfind(secret, last + 1, last + 2 * len(secret) - 1)) > 0:
+                    last = further
+                found.append((start, last + len(secret)))
+                start = data.find(secret, last + len(secret))
         found.sort()
         return found
