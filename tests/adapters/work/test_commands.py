@@ -17,6 +17,7 @@ from pilothouse.adapters.work.local import LocalExecutor
 from pilothouse.adapters.work.places import places
 from pilothouse.core.run.commands import Command, Exit, ExitReason
 from pilothouse.core.run.output import KEPT_HEAD, KEPT_TAIL, SEGMENT_SIZE
+from pilothouse.errors import ExecutorFailed
 
 
 @pytest.fixture
@@ -179,6 +180,17 @@ def test_a_command_that_closes_its_output_is_still_followed_to_its_end(data_dir:
     async def test() -> None:
         exit, _ = await run(data_dir, shell("exec >&- 2>&-; sleep 0.1; exit 9"))
         assert exit.code == 9
+
+    in_loop(test)
+
+
+@pytest.mark.parametrize("field", [{"stdin": "a\ud800"}, {"redact": ("secret\ud800",)}])
+def test_text_that_is_no_unicode_is_refused_and_the_key_stays_free(data_dir: Path, field: dict[str, object]) -> None:
+    async def test() -> None:
+        async with LocalExecutor(data_dir, 1) as executor:
+            with pytest.raises(ExecutorFailed):
+                await executor.start(shell("true", **field), "k")
+            assert not (await executor.inventory()).knows("k")
 
     in_loop(test)
 

@@ -24,6 +24,15 @@ def test_a_torn_record_leaves_the_one_before_it(tmp_path: Path) -> None:
     assert spool.read_all() == {"k": exit_dict("lost")}
 
 
+def test_a_torn_record_does_not_take_the_next_one_with_it(tmp_path: Path) -> None:
+    spool = Spool(tmp_path)
+    spool.write("k", exit_dict("lost"))
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:-9])
+    spool.write("k", exit_dict("exited", status=0))
+    assert spool.read_all() == {"k": exit_dict("exited", status=0)}
+
+
 def test_what_is_removed_is_unknown(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     spool.write("k", exit_dict("lost"))

@@ -47,6 +47,10 @@ def hiders(marker: str, end: str = "wait") -> str:
     return HIDERS.replace("MARKER", marker) + end
 
 
+def stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
 def keeper_of(marker: str) -> int:
     """The keeper adopts what forks twice."""
     return parent(alive(f"{marker}-twice")[0])
@@ -120,7 +124,8 @@ def test_a_killed_warden_takes_its_trees_along_and_its_successor_says_lost(data_
 
             os.kill(await executor.warden_pid(), signal.SIGKILL)
 
-            assert (await following).reason is ExitReason.LOST
+            exit = await following
+            assert (exit.reason, exit.error) == (ExitReason.LOST, "its warden was killed")
             assert not alive(marker)
             inventory = await executor.inventory()
             assert inventory.instance != instance
@@ -179,7 +184,20 @@ def test_without_an_owner_everything_ends_after_the_grace_and_the_warden_too(dat
             warden = await executor.warden_pid()
         await until(lambda: not alive(marker) and not exists(warden))
         async with LocalExecutor(data_dir, 2) as executor:
-            assert (await follow(executor, "k")).reason is ExitReason.LOST
+            exit = await follow(executor, "k")
+            assert (exit.reason, exit.error) == (ExitReason.LOST, "no owner")
+
+    in_loop(test)
+
+
+def test_a_keeper_that_its_command_has_stopped_still_ends_it(data_dir: Path, marker: str) -> None:
+    async def test() -> None:
+        async with LocalExecutor(data_dir, 1) as executor:
+            await executor.start(shell(f"printf .; kill -STOP $PPID; sleep 300 # {marker}"), "k")
+            await until(lambda: bool(alive(marker)) and stopped(parent(alive(marker)[0])))
+            await executor.cancel("k")
+            assert (await follow(executor, "k")).reason is ExitReason.CANCELED
+            assert not alive(marker)
 
     in_loop(test)
 

@@ -40,13 +40,6 @@ class Job:
         self.to = 0
         self.keeper_died = False
 
-    def tell(self, message: Message) -> None:
-        """Say something to the keeper."""
-        try:
-            self.channel.send(protocol.encode(message))
-        except OSError:
-            pass  # it is ending already, or it was killed: both are noticed elsewhere
-
 
 class Jobs:
     """All of them. ``lock`` is a descriptor that keepers hold on to, so that a successor waits for them."""
@@ -84,9 +77,9 @@ class Jobs:
         _check(request)
         started_at = _now_ms()
         # Whatever happens from here on, the key is known: should all of us be killed, its end is "lost".
-        self._spool.write(key, exit_dict("lost", error="its warden was killed", started_at=started_at))
-        spare, self._spare = self._spare, None
         try:
+            self._spool.write(key, exit_dict("lost", error="its warden was killed", started_at=started_at))
+            spare, self._spare = self._spare, None
             pid, channel = self._hand_over(request, spare)
         except OSError:
             self._spool.remove(key)
@@ -98,12 +91,12 @@ class Jobs:
     def cancel(self, key: str, grace_ms: int | None) -> None:
         """Have the tree of ``key`` ended. An unknown key is no error."""
         if job := self.running.get(key):
-            job.tell({"reason": "canceled", "graceMs": grace_ms})
+            self._tell(job, {"reason": "canceled", "graceMs": grace_ms})
 
-    def end_all(self, reason: str) -> None:
-        """Have everything ended that runs."""
+    def end_all(self, reason: str, error: str) -> None:
+        """Have everything ended that runs; ``error`` tells people why."""
         for job in self.running.values():
-            job.tell({"reason": reason})
+            self._tell(job, {"reason": reason, "error": error})
 
     def forget(self, key: str) -> None:
         """Drop the end of ``key``. What runs is not forgotten."""
@@ -128,8 +121,8 @@ class Jobs:
         widowed = [job for job in self.running.values() if job.keeper_died and job.pid not in self._keepers]
         if not widowed:
             return
-        self._orphans.kill()
-        if self._orphans.pids():
+        refused = self._orphans.kill()
+        if len(self._orphans.pids()) > refused:  # those of another user (``sudo``) would keep us here for ever
             return
         for job in widowed:
             exit = exit_dict(
@@ -144,6 +137,17 @@ class Jobs:
             except OSError:
                 pass
             self._end(job, exit)
+
+    def _tell(self, job: Job, message: Message) -> None:
+        """Say something to the keeper of ``job``."""
+        if job.pid not in self._keepers:
+            return
+        try:
+            job.channel.send(protocol.encode(message))
+            # A command can stop its keeper. The number is certainly still its own: it has not been reaped.
+            os.kill(job.pid, signal.SIGCONT)
+        except OSError:
+            pass  # it is ending already, or it was killed: both are noticed elsewhere
 
     def _hand_over(self, request: Message, spare: Channel | None) -> Channel:
         """Give the command to the keeper that waits for one, or to a new one should that be dead."""
@@ -212,6 +216,8 @@ def _check(request: Message) -> None:
     strings: list[Any] = [request["key"], request["cwd"], *argv, *env, *env.values()]
     if not argv or not all(isinstance(s, str) for s in strings) or any("\0" in s for s in strings):
         raise ValueError("argv, cwd and env are strings without NUL, and argv is not empty")
+    for text in (request.get("stdin", ""), *request.get("redact", ())):
+        text.encode("utf-8", "surrogateescape")
 
 
 def _close_all_but(*kept: int) -> None:

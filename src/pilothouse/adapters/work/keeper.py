@@ -39,6 +39,7 @@ _LAST_READS = 64
 _GROWTH_INTERVAL = 0.05
 _FIRST_SWEEP = 0.002
 _LAST_SWEEP = 0.05
+_WARDEN_KILLED = "its warden was killed"
 _UNTOUCHABLE_AFTER = 5.0
 """Seconds of sweeps that only met processes of another user (``sudo``), after which we give up on these."""
 
@@ -130,10 +131,10 @@ class Keeper:
             self._on_time()
         self._report()
 
-    def end(self, reason: str, grace: float) -> None:
+    def end(self, reason: str, grace: float, error: str = "") -> None:
         """Ask the tree to end, and kill what is left after ``grace`` seconds. Repeated: the shorter grace holds."""
         if self._status is None and not self._reason:
-            self._reason = reason
+            self._reason, self._error = reason, error
         self._terminate(grace)
 
     def _start(self, request: Message) -> None:
@@ -213,18 +214,19 @@ class Keeper:
             data = b""
         if not data:  # the warden is gone
             self._poll.unregister(self._channel)
-            self.end("lost", self._grace)
+            self.end("lost", self._grace, _WARDEN_KILLED)
             return
         for message in self._lines.feed(data):
             self._obey(message)
 
     def _obey(self, message: Message) -> None:
         grace = message.get("graceMs")
-        self.end(message.get("reason", "canceled"), self._grace if grace is None else grace / 1000)
+        grace = self._grace if grace is None else grace / 1000
+        self.end(message.get("reason", "canceled"), grace, message.get("error", ""))
 
     def _notice_orphaned(self) -> None:
         if os.getppid() != self._warden:
-            self.end("lost", self._grace)
+            self.end("lost", self._grace, _WARDEN_KILLED)
 
     def _copy(self) -> bool:
         """Move one chunk from the pipe to the output. False when there is nothing more now."""

@@ -2,7 +2,8 @@
 
 A line *lost* is written before the command starts, and a line with its end when it has ended; the last whole line
 counts. So whatever was ever started is known to every later warden, and a kill at any moment leaves the truth.
-Appending one line is as atomic as writing a new file and renaming it, and half the price. Nothing of a command but
+Appending one line is as atomic as writing a new file and renaming it, and half the price; a line begins with a line
+break too, so that one torn by a full disk does not take the next one with it. Nothing of a command but
 its key and its end is kept: no environment, no arguments. Standard library only. Not synced: after a power failure
 nothing runs any more, and a missing file means what an unknown key means.
 """
@@ -25,7 +26,8 @@ class Spool:
 
     def write(self, key: str, exit: ExitDict) -> None:
         """Record how ``key`` ended, for now or for good. Raises ``OSError``."""
-        line = json.dumps({"key": key, "exit": exit}, separators=(",", ":")).encode("ascii") + b"\n"
+        record = json.dumps({"key": key, "exit": exit}, separators=(",", ":")).encode("ascii")
+        line = b"\n" + record + b"\n"
         fd = os.open(self._path(key), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             if os.write(fd, line) != len(line):

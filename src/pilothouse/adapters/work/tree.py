@@ -43,8 +43,8 @@ def children(pid: int) -> list[int]:
         for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - hot path: Path objects double its cost
             with open(f"/proc/{pid}/task/{task}/children", "rb") as file:  # noqa: PTH123 - as above
                 found += map(int, file.read().split())
-    except (FileNotFoundError, ProcessLookupError):
-        pass
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        pass  # gone, or of another user where /proc is mounted with hidepid
     return found
 
 

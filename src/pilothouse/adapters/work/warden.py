@@ -30,6 +30,8 @@ from pilothouse.core.run.output import output_parts
 from pilothouse.errors import BadInput
 
 _TAKEN_OVER = "a newer owner has taken over"
+_STALLED = 1.0
+"""Seconds by which a wait may come back late before we conclude that we were stopped."""
 _SWEEP = 0.005
 """Seconds between two sweeps of a tree whose keeper was killed."""
 
@@ -77,7 +79,7 @@ class Warden:
         self._selector.register(self._wake, selectors.EVENT_READ, self._on_wake)
         gc.freeze()
         while not self._done():
-            for event, mask in self._selector.select(self._patience()):
+            for event, mask in self._wait():
                 handler: Callable[[int], None] = event.data
                 handler(mask)
             self._jobs.reap()
@@ -91,6 +93,16 @@ class Warden:
         idle = not self._jobs.running
         return idle and (self._leaving or self._leave_when_idle)
 
+    def _wait(self) -> list[tuple[selectors.SelectorKey, int]]:
+        """What there is to do. When we were stopped ourselves, the owner perhaps was too (a paused container): its
+        grace begins anew."""
+        patience, before = self._patience(), time.monotonic()
+        events = self._selector.select(patience)
+        now = time.monotonic()
+        if patience is not None and now - before > patience + _STALLED:
+            self._heard = now
+        return events
+
     def _patience(self) -> float | None:
         if self._jobs.sweeping:
             return _SWEEP
@@ -101,11 +113,11 @@ class Warden:
     def _check_owner(self) -> None:
         if self._asked_to_leave:
             self._asked_to_leave = False
-            self._leave("canceled")
+            self._leave("canceled", "")
         elif not self._leaving and time.monotonic() - self._heard >= self._orphan_grace:
-            self._leave("lost")
+            self._leave("lost", "no owner")
 
-    def _leave(self, reason: str) -> None:
+    def _leave(self, reason: str, why: str) -> None:
         """End everything and take nothing more. An owner that was silent for too long loses its connection first."""
         self._leaving = True
         self._selector.unregister(self._listener)
@@ -115,7 +127,7 @@ class Warden:
             for connection in list(self._connections):
                 connection.epoch = None
                 connection.close_after_sending()
-        self._jobs.end_all(reason)
+        self._jobs.end_all(reason, why)
 
     def _on_growth(self, key: str, to: int) -> None:
         for connection in list(self._connections):
