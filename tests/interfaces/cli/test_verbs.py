@@ -179,6 +179,20 @@ def test_an_exported_plan_can_be_run_again(owner: FakeOwner, say: Say) -> None:
     assert (spec.repo_path, spec.base_branch) == ("/repo", "main")
 
 
+def test_nested_groups_are_exported_as_such(owner: FakeOwner, say: Say) -> None:
+    jobs = [
+        job("front end/forms/build", group="front end/forms"),
+        job("front end/test", "front end/forms/build", group="front end"),
+    ]
+    owner.stories[PLAN_ID] = Story([job("build"), *jobs])
+    spec = parse_plan(say("plan", "export", "last").out)
+    assert {(one.producer_id, one.group, one.dependencies) for one in spec.jobs} == {
+        ("build", None, ()),
+        ("front end/forms/build", "front end/forms", ()),
+        ("front end/test", "front end", ("front end/forms/build",)),
+    }
+
+
 def test_events_come_one_a_line_however_many_pages_there_are(owner: FakeOwner, say: Say) -> None:
     story = owner.stories[OTHER_ID]
     lines = say("runs", "events", OTHER_ID).out.splitlines()

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import yaml
 
-from pilothouse.core.plan.build import Plan
 from pilothouse.core.plan.events import PlanBuilt
 from pilothouse.core.plan.spec import JobBody, JobSpec, PlanOptions, PlanSpec
 from pilothouse.engine.kinds import REGISTRY
@@ -26,24 +25,35 @@ def plan_file(client: Client, plan_id: str) -> dict[str, Any]:
 
 def _file(built: PlanBuilt) -> dict[str, Any]:
     plan = built.plan
-    spec = PlanSpec(**_fields(plan, PlanOptions), jobs=tuple(_job(plan, node_id) for node_id in plan.nodes))
-    spec = msgspec.structs.replace(
-        spec, repo_path=built.repo_path, base_branch=built.base_branch, target_branch=built.target_branch
-    )
-    found: dict[str, Any] = msgspec.to_builtins(spec, str_keys=True)
-    return {"name": found.pop("name"), **found}
+    names = {node.id: node.producer_id for node in plan.nodes.values()}
+    options: dict[str, Any] = msgspec.to_builtins(PlanSpec(**_fields(plan, PlanOptions), jobs=()))
+    said = {"repoPath": built.repo_path, "baseBranch": built.base_branch, "targetBranch": built.target_branch}
+    file = {**options, **{name: value for name, value in said.items() if value is not None}, "jobs": []}
+    for node in plan.nodes.values():
+        path = plan.groups[node.group].path if node.group else None
+        spec = JobSpec(
+            **_fields(node, JobBody), dependencies=tuple(names[one] for one in node.dependencies), group=path
+        )
+        job: dict[str, Any] = msgspec.to_builtins(spec)
+        if path is not None and node.producer_id.startswith(f"{path}/"):
+            # The id was made of a nested group's path and the job's own: the file names them apart again.
+            del job["group"]
+            job["producerId"] = node.producer_id.removeprefix(f"{path}/")
+            _nested(file, path).setdefault("jobs", []).append(job)
+        else:
+            file["jobs"].append(job)
+    return file
 
 
-def _job(plan: Plan, node_id: str) -> JobSpec:
-    node = plan.nodes[node_id]
-    group = plan.groups[node.group].path if node.group else None
-    # In a nested group the id was made of the group's path and the job's own: the file names both apart.
-    names = {n.id: n.producer_id for n in plan.nodes.values()}
-    return JobSpec(
-        **_fields(node, JobBody),
-        dependencies=tuple(names[parent] for parent in node.dependencies),
-        group=group,
-    )
+def _nested(within: dict[str, Any], path: str) -> dict[str, Any]:
+    """The nested group of a path, made where it is not there yet."""
+    for name in path.split("/"):
+        groups = within.setdefault("groups", [])
+        within = next((group for group in groups if group["name"] == name), {})
+        if not within:
+            within["name"] = name
+            groups.append(within)
+    return within
 
 
 def _fields(value: JobBody | PlanOptions, shared: type[JobBody] | type[PlanOptions]) -> dict[str, Any]:
