@@ -16,14 +16,16 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from tests.support.flow import PATIENCE_S
 
+from pilothouse.interfaces.cli.main import run_line
 from pilothouse.owner import Owner, read_owner
 
 T = TypeVar("T")
@@ -181,6 +183,13 @@ class Desk:
 
     def run(self, *args: str | Path, cwd: Path | None = None, stdin: bytes | None = None) -> Said:
         return self.start(*args, cwd=cwd, stdin=stdin).wait()
+
+    def run_here(self, *args: str | Path) -> Said:
+        """The same command line within this process: for many small cases. It sees this process's environment."""
+        out, err = StringIO(), StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            code = run_line(["--data-dir", str(self.data_dir), *map(str, args)])
+        return Said(code, out.getvalue(), err.getvalue())
 
     def ask(self, *args: str | Path) -> Any:
         """The JSON value that a verb answers; it must succeed."""
