@@ -96,7 +96,7 @@ def test_detaching_prints_the_id_and_how_to_follow(owner: FakeOwner, say: Say, p
 def test_what_waits_for_a_person_is_told_with_the_command_that_answers(owner: FakeOwner, say: Say, plan: Path) -> None:
     owner.submitted = two().start().begin("api").ask("api", "What happened?").stop().save("api")
     said = say("run", str(plan))
-    assert "api: waits for a review: What happened? (`pilothouse approvals answer w1 rerun|accept`)" in said.out
+    assert "api: waits for a review: What happened? `pilothouse approvals answer w1 rerun` (or accept)" in said.out
 
 
 def test_the_text_goes_to_the_owner_with_an_absolute_repository(owner: FakeOwner, say: Say, tmp_path: Path) -> None:

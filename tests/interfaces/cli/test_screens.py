@@ -81,7 +81,7 @@ def test_what_needs_eyes_stays_when_there_is_not_room_for_all() -> None:
 
 
 def test_what_waits_for_a_person_is_said_below_with_the_command() -> None:
-    told = "api: waits for a review: What happened? (`pilothouse approvals answer w1 rerun|accept`)"
+    told = "api: waits for a review: What happened? `pilothouse approvals answer w1 rerun` (or accept)"
     story = some().ask("api", "What happened?")
     assert told in picture(story, width=120)
     assert told in " ".join(picture(story, width=40).split())

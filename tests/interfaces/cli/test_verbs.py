@@ -97,6 +97,13 @@ def test_a_plan_is_shown_with_its_nodes(owner: FakeOwner, say: Say) -> None:
     )
 
 
+def test_a_node_that_waits_is_shown_as_waiting_with_the_command_that_answers(owner: FakeOwner, say: Say) -> None:
+    owner.stories[PLAN_ID].ask("api", "What happened?")
+    out = say("plan", "show", "last").out
+    assert "api   ? waiting  1" in out
+    assert "waits   What happened?\n        `pilothouse approvals answer w1 rerun` (or accept)\n" in out
+
+
 @pytest.mark.parametrize("given", [PLAN_ID, "last", "0193b2c4-5d6e", "0193b2c4-5", "0193B2C4-5D6E"])
 def test_a_plan_is_found_by_its_id_its_beginning_or_as_the_last_one(owner: FakeOwner, say: Say, given: str) -> None:
     assert json.loads(say("plan", "show", given, "--json").out)["planId"] == PLAN_ID

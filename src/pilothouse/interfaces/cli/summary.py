@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pilothouse.interfaces.cli.printing import print_fields, state
-from pilothouse.interfaces.cli.words import counted, duration, one_line, short
+from pilothouse.interfaces.cli.words import counted, duration, how_to_answer, one_line, short
 
 _MOST = 10
 _ENDED = frozenset({"succeeded", "partial", "failed", "stopped", "canceled"})
@@ -47,9 +47,8 @@ def summary_fields(view: dict[str, Any]) -> Iterable[tuple[str, str]]:
         if node.get("rescueRef") and node["status"] != "succeeded":
             yield "saved", f"{node['producerId']}: its edits are under {node['rescueRef']}"
     for wait in view.get("waits", []):
-        options = "|".join(wait.get("options", ())) or "ANSWER"
         yield "waits", f"{one_line(wait.get('question') or wait['kind'])}"
-        yield "", f"pilothouse approvals answer {wait['id']} {options}"
+        yield "", how_to_answer(wait["id"], wait.get("options", ()))
     yield "next", _next(view["status"], plan)
 
 

@@ -23,7 +23,7 @@ from pilothouse.core.run.events import (
     WaitOpened,
 )
 from pilothouse.core.run.waits import Wait
-from pilothouse.interfaces.cli.words import duration, one_line, short
+from pilothouse.interfaces.cli.words import duration, how_to_answer, one_line, short
 
 _TOLD = frozenset(
     {NodeStatus.RUNNING, NodeStatus.SUCCEEDED, NodeStatus.FAILED, NodeStatus.BLOCKED, NodeStatus.CANCELED}
@@ -79,9 +79,8 @@ def name_of(state: PlanState, node_id: str) -> str:
 def waiting(state: PlanState, wait: Wait) -> str:
     """What waits for a person, and how to answer."""
     who = f"{name_of(state, wait.scope)}: " if wait.scope else ""
-    question = f": {one_line(wait.question)}" if wait.question else ""
-    options = "|".join(wait.options) or "ANSWER"
-    return f"{who}waits for {_A[wait.kind]}{question} (`pilothouse approvals answer {wait.id} {options}`)"
+    question = f": {one_line(wait.question)}" if wait.question else ":"
+    return f"{who}waits for {_A[wait.kind]}{question} {how_to_answer(wait.id, wait.options)}"
 
 
 _A = {

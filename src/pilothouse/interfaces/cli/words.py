@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from typing import NamedTuple
 
 
@@ -92,7 +93,7 @@ def duration(milliseconds: int) -> str:
 
 def ago(at: int | None, now: int) -> str:
     """How long ago an instant was, both in milliseconds since the epoch."""
-    if at is None:
+    if not at:
         return ""
     passed = max(0, now - at) // 1000
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
@@ -109,6 +110,12 @@ def counted(counts: dict[str, int]) -> str:
 def short(run_id: str) -> str:
     """What people type: the part of an id that says when, to the millisecond."""
     return run_id[:13] if len(run_id) == 36 else run_id
+
+
+def how_to_answer(wait_id: str, options: Sequence[str]) -> str:
+    """The command that answers a wait, ready to be pasted, and what else it takes."""
+    first, *others = options or ("ANSWER",)
+    return f"`pilothouse approvals answer {wait_id} {first}`" + (f" (or {', '.join(others)})" if others else "")
 
 
 def has_unicode() -> bool:

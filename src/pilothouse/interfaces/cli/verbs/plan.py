@@ -74,12 +74,16 @@ def show(
     print_table(
         ("NODE", "STATUS", "TRIES", "TOOK", "GROUP"),
         (
-            (node["producerId"], node["status"], str(node["attempts"]), _took(node), node.get("group") or "")
+            (node["producerId"], _status(node), str(node["attempts"]), _took(node), node.get("group") or "")
             for node in view["nodes"]
         ),
         empty="no nodes",
     )
     return ExitCode.SUCCEEDED
+
+
+def _status(node: dict[str, Any]) -> str:
+    return "waiting" if node["waits"] else str(node["status"])
 
 
 def _took(node: dict[str, Any]) -> str:
