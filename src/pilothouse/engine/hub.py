@@ -25,7 +25,7 @@ _PAGE = 200
 class Batch:
     """One committed batch. ``wires`` are its events in wire form, encoded on first use and then shared."""
 
-    __slots__ = ("_registry", "_wires", "deleted", "position", "recorded", "run_id")
+    __slots__ = ("_registry", "_wires", "deleted", "position", "recorded", "rendered", "run_id")
 
     def __init__(
         self,
@@ -41,6 +41,8 @@ class Batch:
         self.deleted = deleted
         self._registry = registry
         self._wires: tuple[bytes, ...] | None = None
+        self.rendered: bytes | None = None
+        """What the stream of all runs sends for it, once one has made that: all who follow it send the same."""
 
     @property
     def wires(self) -> tuple[bytes, ...]:

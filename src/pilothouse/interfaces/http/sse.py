@@ -26,6 +26,10 @@ _WRITE = 64 << 10
 """Bytes of one write, about: more would only lie in this process' buffers."""
 
 
+_PACE_S = 0.001
+"""Between two writes of a stream: what comes meanwhile in a burst goes out with the next. After silence nothing waits."""
+
+
 class OpenStreams:
     """The streams of a server, so that all can be ended when it stops. Otherwise they would keep it from stopping."""
 
@@ -82,6 +86,7 @@ class EventStream(Response):
             async with aclosing(self._chunks) as chunks:
                 async for chunk in chunks:
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                    await asyncio.sleep(_PACE_S)
         except Gone:
             pass  # who comes back for more is told
         except PilothouseError as error:
@@ -110,4 +115,4 @@ def writes(frames: Iterable[bytes]) -> Iterator[bytes]:
             yield b"".join(joined)
             joined, size = [], 0
     if joined:
-        yield b"".join(joined)
+        yield b"".join(joined) if len(joined) > 1 else joined[0]

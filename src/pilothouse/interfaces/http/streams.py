@@ -58,6 +58,7 @@ class Wanted:
         self._run_id = run_id
         self._kind = kind
         self._kinds: dict[str, str] = {}
+        self.all = run_id is None and kind is None
 
     async def __call__(self, batch: Batch) -> bool:
         if self._run_id is not None and batch.run_id != self._run_id:
@@ -83,8 +84,8 @@ async def all_streams(queries: Queries, after: int, wanted: Wanted, keepalive: f
     async with aclosing(queries.pages_all(after, keepalive)) as pages:
         async for page in pages:
             if page:
-                chosen = [batch for batch in page if await wanted(batch)]
-                for chunk in writes(each for batch in chosen for each in _position_frames(batch)):
+                chosen = page if wanted.all else [batch for batch in page if await wanted(batch)]
+                for chunk in writes(map(_rendered, chosen)):
                     yield chunk
                 after = page[-1].position
                 sent = chosen[-1].position if chosen else sent
@@ -94,6 +95,12 @@ async def all_streams(queries: Queries, after: int, wanted: Wanted, keepalive: f
                 sent = after
             else:
                 yield KEEPALIVE
+
+
+def _rendered(batch: Batch) -> bytes:
+    if batch.rendered is None:
+        batch.rendered = b"".join(_position_frames(batch))
+    return batch.rendered
 
 
 def _position_frames(batch: Batch) -> Iterator[bytes]:
