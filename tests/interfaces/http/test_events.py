@@ -247,7 +247,8 @@ def test_a_client_that_leaves_is_noticed_at_once(tmp_path: Path) -> None:
         async with served(tmp_path) as at:
             run_id = await submit(at.services, "hang")
             async with at.client.stream("GET", f"/api/runs/{run_id}/events", headers=SSE) as response:
-                await anext(events(response))
+                stream = events(response)  # kept: a dropped one closes the connection
+                await anext(stream)
                 await eventually(lambda: followers(at) == 1)
             await eventually(lambda: followers(at) == 0)
             await at.services.runs.control(run_id, "cancel")

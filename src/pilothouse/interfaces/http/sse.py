@@ -27,7 +27,7 @@ _WRITE = 64 << 10
 
 
 _PACE_S = 0.001
-"""Between two writes of a stream: what comes meanwhile in a burst goes out with the next. After silence nothing waits."""
+"""Between two writes of a stream: in a burst, what comes meanwhile goes out together. After silence nothing waits."""
 
 
 class OpenStreams:
