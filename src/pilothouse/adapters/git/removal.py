@@ -40,9 +40,12 @@ def remove_empty_parents(path: Path, levels: int) -> None:
 
 
 def _open_directories(path: Path) -> None:
-    for folder, _, _, descriptor in os.fwalk(path, follow_symlinks=False, onerror=None):
-        del folder
-        os.fchmod(descriptor, stat.S_IRWXU)
+    """Before they are entered: one without any permission cannot even be opened to change that."""
+    path.chmod(stat.S_IRWXU)
+    for _, names, _, descriptor in os.fwalk(path, follow_symlinks=False, onerror=None):
+        for name in names:
+            if stat.S_ISDIR(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
+                os.chmod(name, stat.S_IRWXU, dir_fd=descriptor)
 
 
 def _already_gone(

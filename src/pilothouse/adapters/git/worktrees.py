@@ -77,7 +77,7 @@ async def list_worktrees(git: Runner, repo: str) -> list[parse.Worktree]:
 
 async def where_checked_out(git: Runner, repo: str, common: CommonDir, branch: str) -> str | None:
     """The worktree that has ``branch`` as HEAD, or will come back to it after a rebase or bisect."""
-    found = layout.checked_out(common).get(branch)
+    found = layout.checked_out(common).get(layout.real_branch(common, branch))
     if found is None and not layout.keeps_heads_in_files(common):
         listed = await list_worktrees(git, repo)
         found = next((entry.path for entry in listed if entry.branch == branch and not entry.bare), None)
@@ -126,7 +126,10 @@ def _occupied(place: Path) -> bool:
     """Whether something lies there; an empty directory is nothing to git either."""
     if place.is_symlink() or not place.is_dir():
         return os.path.lexists(place)
-    return any(place.iterdir())
+    try:
+        return any(place.iterdir())
+    except PermissionError as failed:
+        raise GitFailed(["worktree", "add", str(place)], 1, str(failed)) from failed
 
 
 def _holds(place: Path, common_dir: str) -> bool:
