@@ -123,6 +123,23 @@ class TestTarget:
         assert run(squash(world, "topic", source)) == CheckedOut(path=world.repo)
         assert world.ref("refs/heads/topic") == head
 
+    @pytest.mark.parametrize("kind", ["target is another name", "HEAD is another name", "HEAD is a link"])
+    def test_a_branch_that_is_checked_out_under_another_name_is_not_moved(self, world: RealWorld, kind: str) -> None:
+        target = "main"
+        if kind == "HEAD is a link":
+            head = Path(world.repo, ".git/HEAD")
+            head.unlink()
+            head.symlink_to("refs/heads/main")
+        else:
+            sh(world.repo, "symbolic-ref", "refs/heads/master", "refs/heads/main")
+            if kind == "HEAD is another name":
+                sh(world.repo, "symbolic-ref", "HEAD", "refs/heads/master")
+            else:
+                target = "master"
+        source = world.commit(merged_with(FIRST, a="a\n"), world.base)
+        assert run(squash(world, target, source)) == CheckedOut(path=world.repo)
+        assert sh(world.repo, "status", "--porcelain") == ""
+
     def test_a_branch_being_bisected_is_not_moved(self, world: RealWorld) -> None:
         world.set_ref("refs/heads/topic", world.commit(merged_with(FIRST, a="a\n"), world.base))
         sh(world.repo, "checkout", "--quiet", "topic")

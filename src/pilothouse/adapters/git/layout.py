@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 _HEADS = b"refs/heads/"
+_LONGEST_CHAIN = 5
+"""As in git: symbolic refs that lead further are broken."""
 _DETACHED = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
 
 
@@ -32,11 +34,13 @@ def read(path: Path) -> bytes | None:
 
 
 def admin_dir(worktree: str | Path) -> Path | None:
-    """Where git keeps HEAD and index of a linked worktree, as its ``.git`` file says; None when it has none."""
+    """Where git keeps HEAD and index of a linked worktree, as its ``.git`` file says; None when it has none, or when
+    what ran there has closed the directory to us."""
     pointer = Path(worktree) / ".git"
-    if pointer.is_symlink():
+    try:
+        content = None if pointer.is_symlink() else read(pointer)
+    except PermissionError:
         return None
-    content = read(pointer)
     if content is None or not content.startswith(b"gitdir: "):
         return None
     return Path(worktree, os.fsdecode(content.removeprefix(b"gitdir: ")))
@@ -86,13 +90,34 @@ def checked_out(common_dir: CommonDir) -> dict[str, str]:
     main = [] if common_dir.bare else [(common.parent if common.name == ".git" else common, common)]
     found: dict[str, str] = {}
     for worktree, admin in (*main, *registered(common_dir.path)):
-        head = read(admin / "HEAD") or b""
+        head = _symbolic(admin / "HEAD")
         rebased = (read(admin / folder / "head-name") or b"" for folder in ("rebase-merge", "rebase-apply"))
         bisected = read(admin / "BISECT_START") or b""
-        for name in (head.removeprefix(b"ref: "), *rebased, _HEADS + bisected.removeprefix(_HEADS)):
+        for name in (head, *rebased, _HEADS + bisected.removeprefix(_HEADS)):
             if name.startswith(_HEADS) and name != _HEADS:
-                found.setdefault(os.fsdecode(name.removeprefix(_HEADS)), str(worktree))
+                branch = os.fsdecode(name.removeprefix(_HEADS))
+                found.setdefault(branch, str(worktree))
+                found.setdefault(real_branch(common_dir, branch), str(worktree))
     return found
+
+
+def real_branch(common_dir: CommonDir, branch: str) -> str:
+    """The branch that moves when ``branch`` does: itself, unless it is another name of one (``git symbolic-ref
+    refs/heads/master refs/heads/main``). Such a name is always a file: git does not pack symbolic refs."""
+    for _ in range(_LONGEST_CHAIN):
+        name = _symbolic(Path(common_dir.path, "refs/heads", branch))
+        if not name.startswith(_HEADS):
+            break
+        branch = os.fsdecode(name.removeprefix(_HEADS))
+    return branch
+
+
+def _symbolic(ref: Path) -> bytes:
+    """What a symbolic ref refers to; empty when it is none. Old gits made it a link (``core.preferSymlinkRefs``)."""
+    if ref.is_symlink():
+        return os.fsencode(ref.readlink())
+    content = read(ref) or b""
+    return content.removeprefix(b"ref:").strip() if content.startswith(b"ref:") else b""
 
 
 def keeps_heads_in_files(common_dir: CommonDir) -> bool:

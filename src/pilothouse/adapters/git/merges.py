@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from pilothouse.adapters.git import objects, refs
 from pilothouse.adapters.git.layout import CommonDir
 from pilothouse.adapters.git.objects import Identity, Tip
-from pilothouse.adapters.git.run import Runner
+from pilothouse.adapters.git.run import SLOW_SECONDS, Runner
 from pilothouse.adapters.git.worktrees import where_checked_out
 from pilothouse.core.plan.integration import CheckedOut, Conflict, Merged, Strategy
 from pilothouse.errors import BadInput, GitFailed
@@ -102,8 +102,9 @@ async def fast_forward_checkout(git: Runner, path: str, branch: str, commit: str
     if head.text != f"refs/heads/{branch}":
         return False
     status = await git.run(
-        "status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=none", cwd=path, writes=False
-    )
+        "status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=none",
+        cwd=path, writes=False, timeout=SLOW_SECONDS,
+    )  # fmt: skip
     present = await refs.branch_head(git, path, branch)
     if status.stdout or present is None or not await refs.is_ancestor(git, path, present, commit):
         return False
@@ -111,7 +112,7 @@ async def fast_forward_checkout(git: Runner, path: str, branch: str, commit: str
         return True
     moved = await git.run(
         "merge", "--ff-only", "--no-autostash", "--no-verify-signatures", "--quiet", commit,
-        cwd=path, ok=(0, 1, 128),
+        cwd=path, ok=(0, 1, 128), timeout=SLOW_SECONDS,
     )  # fmt: skip
     if moved.status != 0 and "would be overwritten" not in moved.stderr and "have not concluded" not in moved.stderr:
         raise GitFailed(["merge", "--ff-only", os.fspath(commit)], moved.status, moved.stderr)
