@@ -120,6 +120,6 @@ def test_serve_takes_over_in_the_middle_of_a_run_whose_node_goes_on(at: Desk, re
 def test_a_background_server_ends_when_it_is_idle_and_the_next_verb_starts_one(at: Desk) -> None:
     at.env["PILOTHOUSE_IDLE_TIMEOUT"] = "0.3"
     assert at.ask("plan", "list") == {"plans": []}
-    until(lambda: not at.processes())
+    until(lambda: not at.owner_pids())
     assert not (at.data_dir / "owner.json").exists()
     assert at.ask("plan", "list") == {"plans": []}
