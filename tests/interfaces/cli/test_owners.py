@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.interfaces.cli.conftest import Say
@@ -24,18 +25,25 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture
 def fakes(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """What a client starts is the fake; whatever was started is ended."""
-    monkeypatch.setattr(
-        owners, "OWNER_COMMAND", (sys.executable, str(ROOT / "tests/interfaces/cli/fake_owner.py"), "owner")
-    )
+    """What a client starts is the fake; whatever was started is ended, also what was still on its way."""
+    fake = str(ROOT / "tests/interfaces/cli/fake_owner.py")
+    monkeypatch.setattr(owners, "OWNER_COMMAND", (sys.executable, fake, "owner"))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(ROOT / "src"), str(ROOT))))
+    spawned: list[int] = []
+
+    class Recorded(subprocess.Popen[bytes]):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            spawned.append(self.pid)
+
+    monkeypatch.setattr(subprocess, "Popen", Recorded)
     yield data_dir
-    for pid in started(data_dir):
+    for pid in spawned:
         try:
-            os.kill(pid, signal.SIGTERM)
+            os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
         except (ProcessLookupError, ChildProcessError):
-            pass
+            pass  # it had ended
 
 
 def started(data_dir: Path) -> list[int]:
