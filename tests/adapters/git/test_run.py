@@ -54,11 +54,20 @@ def test_what_points_git_elsewhere_is_not_inherited() -> None:
         "GIT_AUTHOR_DATE": "2000-01-01",
         "PILOTHOUSE_LLM_API_KEY": "secret",
         "GIT_AUTHOR_NAME": "Author",
+        "DEPLOY_TOKEN": "secret",
+        "SSH_AUTH_SOCK": "/run/agent",
     }
     cleaned = clean_environment(given)
-    assert {name for name in given if name in cleaned} == {"PATH", "GIT_AUTHOR_NAME"}
+    assert {name for name in given if name in cleaned} == {"PATH", "GIT_AUTHOR_NAME", "SSH_AUTH_SOCK"}
     assert cleaned["GIT_TERMINAL_PROMPT"] == "0"
     assert cleaned["LC_ALL"] == "C"
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_a_command_has_no_terminal_to_ask_at(runner: Runner) -> None:
+    answer = asyncio.run(runner.run("x", cwd="/", env={"SCRIPT": "cat /proc/$$/stat"}))
+    pid, group, session = (int(answer.text.split()[i]) for i in (0, 4, 5))
+    assert pid == group == session
 
 
 def test_a_failure_carries_command_status_and_stderr(runner: Runner) -> None:

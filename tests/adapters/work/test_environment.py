@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pilothouse.adapters.work.environment import command_environment, expand, is_withheld
+from pilothouse.adapters.work.environment import command_environment, expand
+from pilothouse.core.run.secret_names import is_withheld
 from pilothouse.errors import BadInput
 
 HOST = {

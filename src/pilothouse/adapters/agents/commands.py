@@ -14,11 +14,12 @@ from urllib.parse import urlsplit
 from pilothouse.adapters.agents.driver import AgentDriver, AgentWork, Launch
 from pilothouse.adapters.agents.inside import inside
 from pilothouse.adapters.agents.registry import DRIVERS, require
-from pilothouse.adapters.work.environment import OWN_PREFIX, command_environment, is_withheld
+from pilothouse.adapters.work.environment import command_environment
 from pilothouse.adapters.work.specs import process_argv, shell_argv
 from pilothouse.core.plan.effects import RunWork
 from pilothouse.core.plan.spec import AgentSpec, ProcessSpec, ShellSpec
 from pilothouse.core.run.commands import Command
+from pilothouse.core.run.secret_names import OWN_PREFIX, is_withheld
 from pilothouse.errors import BadInput
 
 EVIDENCE = ".orchestrator/evidence"

@@ -14,11 +14,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _GRACE_SECONDS = 2.0
 """Between SIGTERM, on which git removes its lock files, and SIGKILL, on which it cannot."""
@@ -27,6 +28,7 @@ _GROUP_GONE_SECONDS = 0.5
 _SIZE_CHECK_SECONDS = 0.02
 _EXIT_POLL_SECONDS = 0.002
 _STDERR_KEPT = 1 << 16
+_OWN_GROUP: dict[str, Any] = {"setsid": True} if sys.platform == "linux" else {"setpgroup": 0}
 
 
 class Ended(NamedTuple):
@@ -136,10 +138,11 @@ def _spawn(argv: Sequence[str], env: Mapping[str, str], stdin: int, stdout: int,
             (os.POSIX_SPAWN_DUP2, stdout, 1),
             (os.POSIX_SPAWN_DUP2, stderr, 2),
         ],
-        setpgroup=0,
         setsigmask=(),
         # Python ignores SIGPIPE, and an ignored signal stays ignored across exec.
         setsigdef=(signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM),
+        # A session of its own has no terminal: ssh would ask there, and be stopped for it in the background.
+        **_OWN_GROUP,
     )
 
 

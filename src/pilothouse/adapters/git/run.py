@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pilothouse.adapters.git.process import run_process
+from pilothouse.core.run.secret_names import is_withheld
 from pilothouse.errors import GitFailed, Unavailable
 
 QUICK_SECONDS = 120.0
@@ -69,9 +70,14 @@ _KEPT_GIT_VARIABLES = frozenset(
     }
 )
 
+_KEPT_DOORS = frozenset({"SSH_AUTH_SOCK"})
+"""What is withheld from commands by its name, and git cannot do without: submodules come over SSH."""
+
 _SET_VARIABLES = {
-    # Nobody sits at a terminal: fail instead of asking.
+    # Nobody sits at a terminal: fail instead of asking, in a window neither.
     "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "",
+    "SSH_ASKPASS_REQUIRE": "never",
     # An editor that changes nothing, should some command want one.
     "GIT_EDITOR": ":",
     "GIT_SEQUENCE_EDITOR": ":",
@@ -102,12 +108,12 @@ def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
     A process started from a hook, an alias or ``git rebase --exec`` inherits GIT_DIR, GIT_INDEX_FILE,
     GIT_WORK_TREE, GIT_OBJECT_DIRECTORY, GIT_PREFIX …, each of which silently redirects a command, and
     GIT_AUTHOR_DATE or GIT_TRACE, which change commits or output. Hence a list of what may stay, not of what
-    must go. Our own variables may hold secrets and are no business of git's filters.
+    must go. Secrets are no business of git's filters, and a node's command can configure one.
     """
     kept = {
         name: value
         for name, value in environ.items()
-        if not name.startswith(("GIT_", "PILOTHOUSE_")) or name in _KEPT_GIT_VARIABLES
+        if name in _KEPT_GIT_VARIABLES | _KEPT_DOORS or not (name.startswith("GIT_") or is_withheld(name))
     }
     return kept | _SET_VARIABLES
 

@@ -10,15 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
+from pilothouse.core.run.secret_names import OWN_PREFIX, is_withheld
 from pilothouse.errors import BadInput
 
-OWN_PREFIX = "PILOTHOUSE_"
-
-# Substrings, so that MYAPP_GITHUBTOKEN is caught too; what is withheld wrongly (KEYBOARD_LAYOUT) can be asked for by
-# name. SSH_AUTH_SOCK and XAUTHORITY are withheld on purpose: they are no secrets but open the door to them, so a plan
-# that pushes over SSH says ``inheritEnv: [SSH_AUTH_SOCK]``. Only AUTHOR (GIT_AUTHOR_NAME and the like), which merely
-# contains AUTH, is let through; AUTHORITY and AUTHORIZATION are not.
-_LIKE_A_SECRET = re.compile(r"TOKEN|KEY|SECRET|PASSWORD|CREDENTIAL|AUTH(?!OR(?!I))", re.IGNORECASE)
 _REFERENCE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 _NAME = re.compile(r"[^=\0]+")
 
@@ -49,11 +43,6 @@ def command_environment(
             raise BadInput("not a name and value of an environment", field=f"env.{name}")
         given[name] = expand(value, result)
     return result | given
-
-
-def is_withheld(name: str) -> bool:
-    """Whether a host variable of this name is kept from commands unless it is asked for."""
-    return name.upper().startswith(OWN_PREFIX) or _LIKE_A_SECRET.search(name) is not None
 
 
 def expand(text: str, values: Mapping[str, str]) -> str:
