@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import contextmanager
 from itertools import takewhile
 
 from pilothouse.core.run.events import Recorded
@@ -97,17 +97,31 @@ class Hub:
 
     async def follow(self, run_id: str, after: int = 0) -> AsyncIterator[Batch]:
         """Every batch of a run after sequence number ``after``, for ever. Raises ``NotFound``, ``Gone``."""
-        async with aclosing(self.pages(run_id, after)) as pages:
-            async for page in pages:
-                for batch in page:
+        # Not made of ``pages``: a generator within one that is dropped half-way cannot be closed in order.
+        await self._store.row(run_id)
+        with self._bell(run_id) as bell:
+            while True:
+                bell.clear()
+                found = await self._since(run_id, after)
+                for batch in found:
+                    if batch.deleted:
+                        raise Gone(f"run {run_id} was deleted")
+                    after = batch.recorded[-1].seq
                     yield batch
+                if not found:
+                    await bell.wait()
 
     async def follow_all(self, after: int = 0) -> AsyncIterator[Batch]:
         """Every batch of all runs after position ``after``, for ever, tombstones included."""
-        async with aclosing(self.pages_all(after)) as pages:
-            async for page in pages:
-                for batch in page:
+        with self._bell(None) as bell:
+            while True:
+                bell.clear()
+                found = await self._tail.since(after)
+                for batch in found:
+                    after = batch.position
                     yield batch
+                if not found:
+                    await bell.wait()
 
     async def pages(self, run_id: str, after: int = 0, idle: float | None = None) -> AsyncGenerator[list[Batch], None]:
         """As ``follow``, everything there is at once; an empty page whenever nothing came for ``idle`` seconds."""
