@@ -71,7 +71,8 @@ def _judge_plan(world: World, run_id: str, state: PlanState) -> None:
             unneeded = (
                 state.plan.clean_up_successful_work if succeeded else state.common.lifecycle is Lifecycle.CANCELED
             )
-            left = there and unneeded and not world.faults.failed_at["git"]  # what cannot be saved is not removed
+            excused = world.froze or world.faults.failed_at["git"]  # what cannot be saved is not removed
+            left = there and attempt.worktree_exists and unneeded and not excused
             check(not left, f"{where}/{attempt.number}: its worktree is left behind")
     if state.common.lifecycle is Lifecycle.SUCCEEDED:
         _judge_target(world, run_id, state)

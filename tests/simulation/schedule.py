@@ -240,6 +240,8 @@ class Schedule:
     async def _once_more(self) -> None:
         """A restart after the end changes nothing, but for what a run that was halted at its very end still owes."""
         world = self.world
+        for zombie in world.zombies:
+            zombie.kill()
         if any(run.row.detail.get("owed", 0) for run in world.disk.runs.values()):
             await self._restart()
         before = (world.disk.position, dict(world.repo.refs), sorted(world.repo.worktrees))
