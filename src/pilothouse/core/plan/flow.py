@@ -5,6 +5,7 @@ Every function answers events and changes nothing. What a node's end means to ot
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -74,8 +75,8 @@ def _known_base(state: PlanState, node: NodeState) -> str | None:
 
 
 def advance(state: PlanState) -> list[Event]:
-    """One step of one node that is between two phases: skip the next phase, enter it, or end the attempt. One at a
-    time, since what one node's end means to others must be folded before the next."""
+    """One step of one node that is between two phases: enter the next phase that is not skipped, or end the attempt.
+    One at a time, since what one node's end means to others must be folded before the next."""
     if state.common.lifecycle not in (Lifecycle.RUNNING, Lifecycle.PAUSING, Lifecycle.STOPPING):
         return []
     unwanted = state.common.lifecycle is Lifecycle.STOPPING
@@ -97,17 +98,24 @@ def advance(state: PlanState) -> list[Event]:
 
 def next_phase(node: NodeState) -> Phase | None:
     """The first phase the attempt has not been in; None when it is through."""
+    return next(_phases_left(node), None)
+
+
+def _phases_left(node: NodeState) -> Iterator[Phase]:
     attempt = node.attempt
     first = ORDER.index(attempt.resume_from or ORDER[0])
-    return next((phase for phase in ORDER[first:] if phase not in attempt.phases), None)
+    return (phase for phase in ORDER[first:] if phase not in attempt.phases)
 
 
 def _step(state: PlanState, node: NodeState) -> list[Event]:
     node_id, number = node.node.id, node.attempt.number
-    phase = next_phase(node)
-    if phase is not None and (reason := _why_skip(state, node, phase)) is not None:
-        return [PhaseSkipped(node_id=node_id, attempt=number, phase=phase, reason=reason)]
     events: list[Event] = []
+    for phase in _phases_left(node):
+        if (reason := _why_skip(state, node, phase)) is None:
+            break
+        events.append(PhaseSkipped(node_id=node_id, attempt=number, phase=phase, reason=reason))
+    else:
+        phase = None
     if node.status is NodeStatus.SCHEDULED and phase not in PLACING:
         events.append(NodeMoved(node_id=node_id, old=NodeStatus.SCHEDULED, new=NodeStatus.RUNNING))
     if phase is None:

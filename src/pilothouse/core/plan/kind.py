@@ -88,11 +88,10 @@ class PlanKind:
         return state.slots
 
     def demand(self, state: PlanState) -> int:
-        if not self._may_start(state):
-            return 0
         cap = state.plan.max_parallel
         room = cap - state.slots if cap else len(state.nodes)
-        return max(0, min(room, state.ready.working))
+        wanted = max(0, min(room, state.ready.working))
+        return wanted if wanted and self._may_start(state) else 0
 
     @staticmethod
     def _may_start(state: PlanState) -> bool:
@@ -151,7 +150,7 @@ class PlanKind:
             return abandon(state) if run.lifecycle is Lifecycle.CANCELED else ()
         if events := propagate(state) or advance(state):
             return events
-        if self._may_start(state) and (joins := state.ready.first(0)):
+        if (joins := state.ready.first(0)) and self._may_start(state):
             return [e for node_id in joins for e in begin(state, state.nodes[node_id])]
         if ends := control.settle(run, draining=bool(state.open), working=self._working(state)):
             return ends

@@ -79,7 +79,8 @@ class ReadyQueue:
     def first(self, slots: int) -> list[str]:
         """The ids to start now, best first: every coordination node, for they need no slot, then at most
         ``slots`` others. Nothing is removed. O(n log ready) for n answers, amortised."""
-        return self._coordination.first(len(self._coordination.live)) + self._working.first(slots)
+        joins = len(self._coordination.live)
+        return self._coordination.first(joins) + self._working.first(slots) if joins or slots > 0 else []
 
 
 class _LazyHeap:
