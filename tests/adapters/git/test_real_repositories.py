@@ -435,6 +435,26 @@ class TestCommitAll:
         run(world.git.remove_worktree(world.repo, path))
         assert not Path(world.repo, "../hook-ran").exists()
 
+    def test_a_checkout_of_the_users_that_is_under_way_is_seen_through(self, world: RealWorld, tmp_path: Path) -> None:
+        begun, go = tmp_path / "begun", tmp_path / "go"
+        script = f"touch {begun}; i=0; while [ ! -e {go} ] && [ $i -lt 500 ]; do sleep 0.02; i=$((i+1)); done; cat"
+        sh(world.repo, "config", "filter.slow.smudge", script)
+        newer = world.commit({**FIRST, ".gitattributes": "*.slow filter=slow\n", "b.slow": "b\n"}, world.base)
+
+        async def cancelled_in_the_middle() -> None:
+            moving = asyncio.create_task(world.git.fast_forward_checkout(world.repo, "main", newer))
+            while not begun.exists():
+                await asyncio.sleep(0.005)
+            moving.cancel()
+            await asyncio.sleep(0)
+            go.touch()
+            with pytest.raises(asyncio.CancelledError):
+                await moving
+
+        run(cancelled_in_the_middle())
+        assert world.ref("refs/heads/main") == newer
+        assert sh(world.repo, "status", "--porcelain") == ""
+
     def test_filters_of_the_repository_are_honoured(self, world: RealWorld) -> None:
         sh(world.repo, "config", "filter.upper.clean", "tr a-z A-Z")
         sh(world.repo, "config", "filter.upper.smudge", "tr A-Z a-z")

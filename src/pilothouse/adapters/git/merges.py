@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 from pilothouse.adapters.git import objects, refs
 from pilothouse.adapters.git.layout import CommonDir
 from pilothouse.adapters.git.objects import Identity, Tip
+from pilothouse.adapters.git.process import undisturbed
 from pilothouse.adapters.git.run import SLOW_SECONDS, Runner
 from pilothouse.adapters.git.worktrees import where_checked_out
 from pilothouse.core.plan.integration import CheckedOut, Conflict, Merged, Strategy
@@ -110,10 +111,11 @@ async def fast_forward_checkout(git: Runner, path: str, branch: str, commit: str
         return False
     if present == commit:
         return True
-    moved = await git.run(
+    # Ended in the middle it would leave half of the files of one commit, half of another.
+    moved = await undisturbed(git.run(
         "merge", "--ff-only", "--no-autostash", "--no-verify-signatures", "--quiet", commit,
         cwd=path, ok=(0, 1, 128), timeout=SLOW_SECONDS,
-    )  # fmt: skip
+    ))  # fmt: skip
     if moved.status != 0 and "would be overwritten" not in moved.stderr and "have not concluded" not in moved.stderr:
         raise GitFailed(["merge", "--ff-only", os.fspath(commit)], moved.status, moved.stderr)
     return moved.status == 0

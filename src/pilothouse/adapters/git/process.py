@@ -19,7 +19,9 @@ import tempfile
 import time
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 _GRACE_SECONDS = 2.0
 """Between SIGTERM, on which git removes its lock files, and SIGKILL, on which it cannot."""
@@ -60,13 +62,12 @@ async def run_process(
             child = _Child(_spawn(argv, env, source, out, err))
         try:
             timed_out, truncated = await _within_bounds(child, out, timeout, limit)
-            if timed_out or truncated:
-                await child.end()
-            status = child.reap()
         except asyncio.CancelledError:
-            await _undisturbed(child.end())
-            child.reap()
+            await undisturbed(child.end())
             raise
+        if timed_out or truncated:
+            await undisturbed(child.end())
+        status = child.reap()
         stdout = _content(out, os.fstat(out).st_size if limit is None else limit)
         return Ended(status, stdout, _content(err, _STDERR_KEPT), timed_out, truncated)
 
@@ -107,7 +108,8 @@ class _Child:
         return self._status
 
     async def end(self) -> None:
-        """End the group: politely, then for certain; returns when nothing of it runs any more."""
+        """End the group: politely, then for certain; returns when nothing of it runs any more. Once only: afterwards
+        its number may be somebody else's."""
         self._signal(signal.SIGTERM)
         await asyncio.wait([self.exited], timeout=_GRACE_SECONDS)
         self._signal(signal.SIGKILL)
@@ -159,14 +161,19 @@ async def _within_bounds(child: _Child, out: int, timeout: float, limit: int | N
     return False, False
 
 
-async def _undisturbed(ending: Awaitable[None]) -> None:
-    """See something bounded through although we are being cancelled, perhaps several times."""
-    task = asyncio.ensure_future(ending)
+async def undisturbed(work: Awaitable[T]) -> T:
+    """See something bounded through although we are being cancelled, perhaps several times; then be cancelled."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            continue
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        task.exception()  # looked at, so that nobody complains
+        raise cancelled
+    return task.result()
 
 
 @contextmanager
