@@ -17,10 +17,22 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from benchmarks.catalogue import Shown, Size
-from benchmarks.figure import AtMost, Figure, in_turns_async
-from benchmarks.workspace import PATIENCE_S, ended, engine, git, make_repository, submit, workspace
-from pilothouse.core.plan.spec import JobSpec, ShellSpec
+from benchmarks.figure import AtMost, Figure, Reported, in_turns_async
+from benchmarks.workspace import (
+    PATIENCE_S,
+    end_owner,
+    ended,
+    engine,
+    git,
+    make_repository,
+    pilothouse,
+    submit,
+    workspace,
+)
+from pilothouse.core.plan.spec import JobSpec, PlanSpec, ShellSpec
 
 PARALLEL = 4
 TRIES = 10
@@ -38,8 +50,17 @@ _SCALES: dict[Size, _Scale] = {"full": _Scale(50, 9), "quick": _Scale(50, 3), "t
 def measure(size: Size) -> Iterator[Shown]:
     scale = _SCALES[size]
     with workspace() as folder:
-        ours, floor = asyncio.run(_measure(folder, scale))
-    yield Figure(f"fan-out of {scale.nodes} nodes, {PARALLEL} at a time, warm owner", ours, floor, FLOOR, AtMost(1.2))
+        ours, fresh, floor = asyncio.run(_measure(folder, scale))
+    name = f"fan-out of {scale.nodes} nodes, {PARALLEL} at a time"
+    yield Figure(f"{name}, warm owner", ours, floor, FLOOR, AtMost(1.2))
+    yield Figure(
+        f"{name}, fresh process",
+        fresh,
+        floor,
+        FLOOR,
+        Reported(),
+        note="`pilothouse run` in a new data directory: interpreter, owner, database and warden are started as well",
+    )
 
 
 async def _measure(folder: Path, scale: _Scale) -> list[list[float]]:
@@ -64,7 +85,27 @@ async def _measure(folder: Path, scale: _Scale) -> list[list[float]]:
             _check(repo, "result", scale.nodes, "RUN_FINISHED")
             return took
 
-        return await in_turns_async(scale.rounds, ours, floor)
+        async def fresh() -> float:
+            repo = next(repositories)
+            return await asyncio.to_thread(_run_fresh, repo, folder / "fresh" / repo.name, scale.nodes)
+
+        return await in_turns_async(scale.rounds, ours, fresh, floor)
+
+
+def _run_fresh(repo: Path, data_dir: Path, nodes: int) -> float:
+    plan = PlanSpec(name="fan-out", jobs=tuple(jobs(nodes)), max_parallel=PARALLEL)
+    data_dir.mkdir(parents=True)
+    file = data_dir / "plan.json"
+    file.write_bytes(msgspec.json.encode(plan))
+    command = [*pilothouse(), "run", str(file), "--repo", str(repo), "--data-dir", str(data_dir), "--json"]
+    try:
+        began = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
+        took = time.perf_counter() - began
+    finally:
+        end_owner(data_dir)
+    _check(repo, "pilothouse/fan-out", nodes, "RUN_FINISHED")
+    return took
 
 
 def jobs(nodes: int) -> list[JobSpec]:

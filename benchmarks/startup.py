@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from benchmarks.catalogue import Shown, Size
 from benchmarks.figure import Figure, Skipped, Within, in_turns
-from benchmarks.workspace import workspace
+from benchmarks.workspace import pilothouse, workspace
 
 FLOOR = "python -c pass"
 _READY_WITHIN_S = 30.0
@@ -52,17 +52,12 @@ def measure(size: Size) -> Iterator[Shown]:
             yield Skipped(name, str(missing))
 
 
-def command() -> list[str]:
-    """The installed command, as people run it."""
-    return [str(Path(sys.executable).with_name("pilothouse"))]
-
-
 def _nothing() -> float:
     return _timed([sys.executable, "-c", "pass"])
 
 
 def _help() -> float:
-    return _timed([*command(), "--help"])
+    return _timed([*pilothouse(), "--help"])
 
 
 def _timed(argv: list[str]) -> float:
@@ -84,7 +79,7 @@ def _serve(data_dir: Path) -> float:
         port = probe.getsockname()[1]
     began = time.perf_counter()
     server = subprocess.Popen(
-        [*command(), "serve", "--port", str(port), "--data-dir", str(data_dir)],
+        [*pilothouse(), "serve", "--port", str(port), "--data-dir", str(data_dir)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

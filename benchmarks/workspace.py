@@ -3,10 +3,14 @@ it that leaves no process behind."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -18,6 +22,7 @@ from pilothouse.core.plan.spec import JobSpec, PlanSpec
 from pilothouse.core.run.lifecycle import TERMINAL_EVENTS
 from pilothouse.engine.plans import Origin
 from pilothouse.engine.services import Services
+from pilothouse.owner import read_owner
 from pilothouse.settings import Settings
 
 PATIENCE_S = 120.0
@@ -89,3 +94,18 @@ async def ended(services: Services, run_id: str) -> str:
             if (name := recorded.event.type_name()) in TERMINAL_EVENTS:
                 return name
     raise AssertionError("a stream of events has no end of its own")
+
+
+def pilothouse() -> list[str]:
+    """The installed command, as people run it."""
+    return [str(Path(sys.executable).with_name("pilothouse"))]
+
+
+def end_owner(data_dir: Path) -> None:
+    """End the owner that a command started in the background, and its warden."""
+    if (owner := read_owner(data_dir)) is not None:
+        os.kill(owner.pid, signal.SIGTERM)
+        give_up = time.monotonic() + PATIENCE_S
+        while Path(f"/proc/{owner.pid}/stat").exists() and time.monotonic() < give_up:
+            time.sleep(0.01)
+    asyncio.run(LocalExecutor(data_dir, epoch=1 << 30).shutdown())
