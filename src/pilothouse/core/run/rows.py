@@ -84,7 +84,7 @@ def project(row: RunRow | None, recorded: Recorded) -> RunRow:
     if tag in LIFECYCLE_EVENTS:
         changes |= _lifecycle_changes(row, event, tag, at)
     elif isinstance(event, WaitOpened):
-        changes["waits"] = (*row.waits, event.wait)
+        changes["waits"] = (*row.waits, event.wait.opened(at))
     elif isinstance(event, WaitClosed):
         changes["waits"] = tuple(wait for wait in row.waits if wait.id != event.wait_id)
     return _own_projection(type(event))(event, msgspec.structs.replace(row, **changes))

@@ -57,6 +57,6 @@ class Common:
             self.stop_source = event.source
             self.final = self.final or isinstance(event, CancelRequested)
         elif isinstance(event, WaitOpened):
-            self.waits[event.wait.id] = event.wait
+            self.waits[event.wait.id] = event.wait.opened(recorded.at)
         elif isinstance(event, WaitClosed):
             self.waits.pop(event.wait_id, None)

@@ -33,3 +33,7 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     options: tuple[str, ...] = ()
     detail: dict[str, Any] = {}
     opened_at: int = 0
+    """When its event was recorded; the event itself cannot know."""
+
+    def opened(self, at: int) -> Wait:
+        return msgspec.structs.replace(self, opened_at=at)
