@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -95,6 +96,21 @@ def test_a_plan_may_come_from_stdin_and_run_in_the_current_directory(at: Desk, r
     assert said.json["repoPath"] == str(repo.path)
     assert said.json["targetBranch"] == "pilothouse/piped"
     assert repo.files("pilothouse/piped") == {"README.md", "a"}
+
+
+def test_a_terminal_that_knows_no_unicode_ends_no_run_and_gets_sound_json(at: Desk, repo: Repo) -> None:
+    at.env["PYTHONIOENCODING"] = "ascii"
+    said = at.run(
+        "run", at.plan("name: café ✓\njobs: [{producerId: a, task: t, work: 'echo é | tee a'}]"), "--repo", repo.path
+    )
+    assert said.code == 0, said
+    assert "caf\\xe9" in said.out
+    assert at.ask("plan", "show", "last")["name"] == "café ✓"
+    assert at.ask("plan", "logs", "last", "a")["text"] == "é\n"
+    for line in at.run("runs", "events", "last").out.splitlines():
+        json.loads(line)
+    first = at.run("runs", "events", "last", "--follow").out.splitlines()[0]
+    assert json.loads(first)["name"] == "café ✓"
 
 
 def test_a_detached_plan_is_shown_followed_stopped_resumed_and_deleted(at: Desk, repo: Repo) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -83,6 +84,9 @@ def run_line(arguments: Sequence[str]) -> int:
 
 def main() -> None:
     """The console entry point."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name that this terminal cannot show must not end a run
     sys.exit(run_line(sys.argv[1:]))
 
 

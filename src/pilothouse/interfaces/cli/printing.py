@@ -14,7 +14,16 @@ from pilothouse.interfaces.cli.words import glyph, has_unicode, look, one_line, 
 
 def print_json(value: Any) -> None:
     """The one JSON value of ``--json``."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    print(json.dumps(value, indent=2, ensure_ascii=not _is_utf8()))
+
+
+def print_json_line(value: Any) -> None:
+    """One of many JSON values, each on a line of its own."""
+    print(json.dumps(value, ensure_ascii=not _is_utf8(), separators=(",", ":")))
+
+
+def _is_utf8() -> bool:
+    return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
 
 
 def colours(no_color: bool = False) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 from pilothouse.errors import PilothouseError
 from pilothouse.interfaces.cli.client import Client
 from pilothouse.interfaces.cli.feed import Ended, Feed
+from pilothouse.interfaces.cli.printing import print_json_line
 from pilothouse.interfaces.cli.sse import Message
 
 _PATIENCE = 1.0
@@ -20,5 +22,5 @@ def print_events(client: Client, data_dir: Path, run_id: str, after: int) -> Non
             if isinstance(item, PilothouseError):
                 raise item
             if isinstance(item, Message):
-                sys.stdout.write(f"{item.data.decode()}\n")
+                print_json_line(json.loads(item.data))
                 sys.stdout.flush()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Annotated, Any
 
@@ -13,7 +12,7 @@ from pilothouse.interfaces.cli.door import ExitCode
 from pilothouse.interfaces.cli.finding import find_run
 from pilothouse.interfaces.cli.options import AsJson, DataDir, RunId, Timeout
 from pilothouse.interfaces.cli.owners import connect
-from pilothouse.interfaces.cli.printing import colours, print_fields, print_json, print_table, state
+from pilothouse.interfaces.cli.printing import colours, print_fields, print_json, print_json_line, print_table, state
 from pilothouse.interfaces.cli.stopping import await_end, report_end
 from pilothouse.interfaces.cli.words import ago, counted, one_line, short
 
@@ -91,7 +90,7 @@ def events(
             found += page["events"]
         else:
             for event in page["events"]:
-                print(json.dumps(event, ensure_ascii=False, separators=(",", ":")))
+                print_json_line(event)
     if as_json:
         print_json({"events": found})
 
