@@ -331,3 +331,26 @@ def test_deleting_a_plan_removes_its_refs_and_worktrees_but_not_its_result(tmp_p
         assert repo.show("result", "both") == "left\nright\n"
 
     run(journey())
+
+
+def test_a_conflict_in_a_file_whose_name_is_no_text_is_told_all_the_same(tmp_path: Path) -> None:
+    name = r"$(printf 'f\377\033[31m')"
+    text = (
+        (
+            "name: bytes\ntargetBranch: result\njobs:\n"
+            + f'  - {{producerId: one, task: t, work: {{type: shell, command: "echo one > \\"{name}\\""}}}}\n'
+            + f'  - {{producerId: two, task: t, work: {{type: shell, command: "echo two > \\"{name}\\""}}}}\n'
+        )
+        .replace("\\377", "\\\\377")
+        .replace("\\033", "\\\\033")
+    )
+
+    async def journey() -> None:
+        repo = make_repo(tmp_path / "repo")
+        async with engine(tmp_path / "data") as services:
+            plan = await run_plan(services, repo, text)
+        [failed] = [n for n in plan["nodes"] if n["status"] == "failed"]
+        assert failed["phases"]["merge-ri"]["status"] == "failed"
+        assert "f\ufffd" in failed["error"] and failed["error"].isprintable()
+
+    run(journey())

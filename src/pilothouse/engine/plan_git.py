@@ -6,6 +6,8 @@ into the target and commits are never cut off in the middle: they are short, and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from pilothouse.core.plan.effects import (
@@ -21,12 +23,13 @@ from pilothouse.core.plan.effects import (
     TargetReady,
     WorktreeReady,
 )
-from pilothouse.core.plan.integration import CheckedOut, Committed, Conflict, Merged
+from pilothouse.core.plan.integration import CheckedOut, Committed, Conflict, Merged, plain
 from pilothouse.engine.effects import Within
 from pilothouse.engine.ports import Executor, Git
 from pilothouse.errors import BadInput, Refused
 
 _NAMES_TRIED = 1000
+_FILES_NAMED = 20
 
 
 class PlanGit:
@@ -51,7 +54,7 @@ class PlanGit:
         if effect.update_checkout and await self._git.fast_forward_checkout(path, branch, head):
             return TargetReady(branch=branch, commit=head)
         why = "it has uncommitted changes" if effect.update_checkout else "--update-checkout was not given"
-        note = f"{branch} is checked out at {path} and was not moved ({why})"
+        note = f"{branch} is checked out at {plain(path)} and was not moved ({why})"
         return await self._new_branch(effect, head, note)
 
     async def _new_branch(self, effect: OpenTarget, commit: str, note: str) -> TargetReady:
@@ -71,7 +74,7 @@ class PlanGit:
             name = names.get(result.source, "a dependency")
             others = ", ".join(other for other in effect.names if other != name)
             return MergeRefused(
-                error=f"{name} conflicts with {others} in {', '.join(result.files)}; both commits are kept"
+                error=f"{name} conflicts with {others} in {_listed(result.files)}; both commits are kept"
             )
         if isinstance(result, Merged) and effect.pin is not None:
             await self._git.pin(effect.repo, effect.pin, result.commit)
@@ -107,6 +110,8 @@ class PlanGit:
         )
         if isinstance(result, CheckedOut) and effect.update_checkout:
             result = await self._merge_checkout(effect, result, merged)
+        if isinstance(result, CheckedOut):
+            return CheckedOut(path=plain(result.path))
         return await self._refused(effect, result) if isinstance(result, Conflict) else result
 
     async def _merge_checkout(
@@ -139,7 +144,7 @@ class PlanGit:
         against = f"what {' and '.join(others)} merged into" if others else "what others committed to"
         return MergeRefused(
             error=(
-                f"Merging {effect.name} conflicts with {against} {effect.branch}, in {', '.join(conflict.files)}. "
+                f"Merging {effect.name} conflicts with {against} {effect.branch}, in {_listed(conflict.files)}. "
                 f"Its commit {effect.source[:8]} is kept; merge by hand, or retry."
             )
         )
@@ -161,3 +166,9 @@ class PlanGit:
             pass  # already gone
         await self._git.remove_worktree(effect.repo, effect.path)
         return CleanedUp(removed=True)
+
+
+def _listed(files: Sequence[str]) -> str:
+    """File names in a sentence: a few by name, the rest by number."""
+    named = ", ".join(plain(name) for name in files[:_FILES_NAMED])
+    return f"{named} and {len(files) - _FILES_NAMED} more" if len(files) > _FILES_NAMED else named

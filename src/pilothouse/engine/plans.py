@@ -78,6 +78,8 @@ class Plans:
         repository = await naming("repoPath", self._git.inspect(repo))
         base_branch, base_commit = await self._base(spec, repository)
         root = repository.root
+        if not root.isprintable():
+            raise BadInput("its path is not plain text", field="repoPath", fix="rename the folder, or use a link to it")
         if spec.target_branch is not None:
             await naming("targetBranch", self._git.check_branch_name(spec.target_branch, root))
         plan = build_plan(spec, self._ids.new)

@@ -10,6 +10,13 @@ from enum import StrEnum
 import msgspec
 
 
+def plain(name: str) -> str:
+    """A file name as text that can be recorded and shown. File names are bytes: those that are no UTF-8 come with lone
+    surrogates, which no JSON can hold, and any may hold control characters, which no terminal should be sent."""
+    text = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
 class Repository(msgspec.Struct, frozen=True, kw_only=True):
     """A repository as it stands. ``head_branch`` is None when HEAD is detached; ``head_commit`` is None
     when the branch is unborn. ``checked_out`` maps each branch that is checked out in some worktree to
