@@ -6,15 +6,11 @@ One seed replays one run exactly, and says what happened and what was recorded.
 from __future__ import annotations
 
 import argparse
-import gc
-import multiprocessing
 import sys
 import time
-from collections.abc import Iterator
 
+from tests.simulation.batch import run_many
 from tests.simulation.run import simulate
-
-_CHUNK = 100
 
 
 def main() -> int:
@@ -30,59 +26,23 @@ def main() -> int:
         say(result.story())
         say(f"\n{result.virtual_s:.1f} simulated seconds, log {result.fingerprint}")
         return int(result.broken is not None)
-    chunks = [
-        (first, min(first + _CHUNK, given.first + given.count))
-        for first in range(given.first, given.first + given.count, _CHUNK)
-    ]
     started, done, failed = time.monotonic(), 0, 0
-    for ran, broken in _results(chunks, given.jobs):
+    for ran, broken in run_many(given.first, given.count, given.jobs):
         done += ran
         for seed, what in broken:
             failed += 1
-            say(f"seed {seed}: {what}")
-            if given.verbose:
-                say(simulate(seed).story())
+            say(simulate(seed).story() if given.verbose else f"seed {seed}: {what}")
         if sys.stderr.isatty():
             sys.stderr.write(f"\r{done} seeds, {failed} failed, {done / (time.monotonic() - started):.0f}/s ")
     took = time.monotonic() - started
-    say(
-        f"{done} seeds in {took:.1f} s ({done / took:.0f}/s), {failed} failed"
-        + (": replay with --seed S" if failed else "")
-    )
+    how = ": replay one with --seed" if failed else ""
+    say(f"{done} seeds in {took:.1f} s ({done / took:.0f}/s), {failed} failed{how}")
     return int(failed > 0)
 
 
 def say(text: str) -> None:
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
-
-
-Chunk = tuple[int, int]
-Report = tuple[int, list[tuple[int, str]]]
-"""How many seeds were run, and what broke by seed."""
-
-
-def _results(chunks: list[Chunk], jobs: int) -> Iterator[Report]:
-    if jobs <= 1 or len(chunks) == 1:
-        yield from map(_run_chunk, chunks)
-        return
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        yield from pool.imap(_run_chunk, chunks)
-
-
-def _run_chunk(chunk: Chunk) -> Report:
-    """Garbage is collected between chunks only: a run is over long before it would pay."""
-    broken: list[tuple[int, str]] = []
-    gc.disable()
-    try:
-        for seed in range(*chunk):
-            result = simulate(seed)
-            if result.broken is not None:
-                broken.append((seed, result.broken))
-    finally:
-        gc.enable()
-        gc.collect()
-    return chunk[1] - chunk[0], broken
 
 
 if __name__ == "__main__":
