@@ -35,7 +35,7 @@ def test_ctrl_c_in_one_of_two_terminals_stops_its_run_and_leaves_the_other_alone
     one = at.start("run", _plan(at, "one"), "--repo", repo.path)
     two = at.start("run", _plan(at, "two"), "--repo", repo.path)
     until(lambda: (at.path / "here-one").exists() and (at.path / "here-two").exists())
-    assert at.owner_pids() == [at.owner().pid]
+    owner = at.only_owner()
     one.press_ctrl_c()
     stopped = one.wait()
     assert stopped.code == 130
@@ -43,7 +43,7 @@ def test_ctrl_c_in_one_of_two_terminals_stops_its_run_and_leaves_the_other_alone
     assert "pilothouse plan resume" in stopped.out
     (at.path / "open-two").touch()
     assert two.wait().code == 0
-    assert at.owner_pids() == [at.owner().pid]
+    assert at.only_owner() == owner
     plans = {plan["name"]: plan["status"] for plan in at.ask("plan", "list")["plans"]}
     assert plans == {"one": "stopped", "two": "succeeded"}
     assert repo.show("two", "two") == "two\n"

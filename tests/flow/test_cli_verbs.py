@@ -105,8 +105,8 @@ def test_a_terminal_that_knows_no_unicode_ends_no_run_and_gets_sound_json(at: De
     )
     assert said.code == 0, said
     assert "caf\\xe9" in said.out
-    assert at.ask("plan", "show", "last")["name"] == "café ✓"
-    assert at.ask("plan", "logs", "last", "a")["text"] == "é\n"
+    assert at.run("plan", "show", "last", "--json").json["name"] == "café ✓"
+    assert at.run("plan", "logs", "last", "a", "--json").json["text"] == "é\n"
     for line in at.run("runs", "events", "last").out.splitlines():
         json.loads(line)
     first = at.run("runs", "events", "last", "--follow").out.splitlines()[0]

@@ -22,6 +22,7 @@ from io import StringIO
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+from unittest.mock import patch
 
 from tests.support.flow import PATIENCE_S
 
@@ -185,15 +186,15 @@ class Desk:
         return self.start(*args, cwd=cwd, stdin=stdin).wait()
 
     def run_here(self, *args: str | Path) -> Said:
-        """The same command line within this process: for many small cases. It sees this process's environment."""
+        """The same command line within this process: for what is asked often and needs no process."""
         out, err = StringIO(), StringIO()
-        with redirect_stdout(out), redirect_stderr(err):
-            code = run_line(["--data-dir", str(self.data_dir), *map(str, args)])
+        with patch.dict(os.environ, self.env, clear=True), redirect_stdout(out), redirect_stderr(err):
+            code = run_line([*map(str, args)])
         return Said(code, out.getvalue(), err.getvalue())
 
     def ask(self, *args: str | Path) -> Any:
         """The JSON value that a verb answers; it must succeed."""
-        said = self.run(*args, "--json")
+        said = self.run_here(*args, "--json")
         assert said.code == 0, said
         return said.json
 
@@ -210,6 +211,11 @@ class Desk:
     def owner(self) -> Owner:
         """The server of the data directory, once there is one."""
         return until(lambda: read_owner(self.data_dir))
+
+    def only_owner(self) -> int:
+        """The pid of the server, once no other one lives: where two were started at once, one gives way."""
+        until(lambda: self.owner_pids() == [self.owner().pid], lambda: f"There are {self.processes()}")
+        return self.owner().pid
 
     def owner_pids(self) -> list[int]:
         """Every background server that lives, also one that is starting or not wanted."""
