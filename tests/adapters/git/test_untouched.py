@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from tests.adapters.git.worlds import RealWorld, sh
 
 from pilothouse.adapters.git import GitAdapter
 from pilothouse.core.plan.integration import Committed, Merged, Strategy
+from pilothouse.errors import GitFailed
 
 
 @pytest.fixture
@@ -79,3 +82,55 @@ def test_it_works_while_the_user_holds_the_index_lock(world: RealWorld) -> None:
     (Path(world.repo) / ".git/index.lock").touch()
     asyncio.run(whole_cycle(world.adapter, world.repo, world.trees))
     assert (Path(world.repo) / ".git/index.lock").exists()
+
+
+def _point_at_checkout(world: RealWorld, path: Path, _: Path) -> None:
+    (path / ".git").write_text(f"gitdir: {world.repo}/.git\n")
+
+
+def _point_at_another_worktree(_: RealWorld, path: Path, other: Path) -> None:
+    shutil.copy(other / ".git", path / ".git")
+
+
+def _become_a_link(_: RealWorld, path: Path, other: Path) -> None:
+    shutil.rmtree(path)
+    path.symlink_to(other)
+
+
+@pytest.mark.parametrize("redirect", [_point_at_checkout, _point_at_another_worktree, _become_a_link])
+def test_a_worktree_that_was_pointed_at_the_users_own_is_not_committed(
+    world: RealWorld, tmp_path: Path, redirect: Callable[[RealWorld, Path, Path], None]
+) -> None:
+    theirs = tmp_path / "theirs"
+    sh(world.repo, "worktree", "add", "--quiet", "-b", "mine", str(theirs))
+    path = Path(world.trees, "plan/node/1")
+    asyncio.run(world.adapter.add_worktree(world.repo, str(path), world.base))
+    for checkout in (world.repo, theirs):
+        Path(checkout, "README.md").write_text("edited\n")
+    redirect(world, path, theirs)
+
+    with pytest.raises(GitFailed, match="no longer a worktree"):
+        asyncio.run(
+            world.adapter.commit_all(
+                str(path), baseline=world.base, message="m", expects_no_changes=True, evidence_id="e"
+            )
+        )
+
+    for checkout, branch in ((world.repo, "main"), (theirs, "mine")):
+        assert sh(checkout, "symbolic-ref", "--short", "HEAD") == branch
+        assert sh(checkout, "rev-parse", "HEAD") == world.base
+        assert sh(checkout, "status", "--porcelain") == " M README.md"
+
+
+def test_what_a_link_in_place_of_a_worktree_leads_to_is_not_rescued(world: RealWorld, tmp_path: Path) -> None:
+    private = tmp_path / "private"
+    private.mkdir()
+    (private / "id").write_text("secret\n")
+    path = Path(world.trees, "plan/node/1")
+    asyncio.run(world.adapter.add_worktree(world.repo, str(path), world.base))
+    _become_a_link(world, path, private)
+
+    assert asyncio.run(world.adapter.rescue(world.repo, str(path), "refs/pilothouse/rescue/1", "m")) is None
+
+    asyncio.run(world.adapter.remove_worktree(world.repo, str(path)))
+    assert (private / "id").read_text() == "secret\n"

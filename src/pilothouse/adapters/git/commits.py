@@ -37,6 +37,9 @@ async def commit_all(
     admin = layout.admin_dir(path)
     if admin is None:
         raise GitFailed(["commit"], 1, f"{path} is no longer a worktree of its repository: its .git file is gone")
+    if not layout.is_registered(path):
+        # What ran here may have pointed it at the user's own checkout, which would be committed and moved instead.
+        raise GitFailed(["commit"], 1, f"{path} is no longer a worktree of its repository: it leads to another one")
     await _await_locks(admin)
     if layout.detached_head(admin) is None:
         # Somebody checked a branch out here. Branches move by compare-and-swap only, so leave it where it is.

@@ -47,8 +47,8 @@ def admin_dir(worktree: str | Path) -> Path | None:
 
 
 def is_registered(worktree: str | Path) -> bool:
-    """Whether the worktree and a repository, whichever, point at each other."""
-    admin = admin_dir(worktree)
+    """Whether the worktree and a repository, whichever, point at each other. What is only a link to one is not it."""
+    admin = None if Path(worktree).is_symlink() else admin_dir(worktree)
     back = None if admin is None else read(admin / "gitdir")
     if admin is None or back is None:
         return False

@@ -23,7 +23,8 @@ async def rescue(
     git: Runner, identity: Identity, repo: str, common_dir: str, path: str, ref: str, message: str
 ) -> Rescued | None:
     refs.check_ref(ref)
-    if not Path(path).is_dir():
+    if Path(path).is_symlink() or not Path(path).is_dir():
+        # Whatever a link leads to is somebody else's: it would end up in the repository.
         return None
     admin = await asyncio.to_thread(_admin, common_dir, path)
     if admin is None:
