@@ -22,7 +22,7 @@ from pilothouse.core.plan.flow import advance, begin, outcome
 from pilothouse.core.plan.propagate import propagate
 from pilothouse.core.plan.recover import lost, recover
 from pilothouse.core.plan.state import PlanState
-from pilothouse.core.plan.states import ACTIVE
+from pilothouse.core.plan.states import ACTIVE, TERMINAL
 from pilothouse.core.plan.verbs import abandon, answer, cancel_all, cancel_part, retry
 from pilothouse.core.plan.verdict import summary, verdict
 from pilothouse.core.run import control
@@ -152,17 +152,18 @@ class PlanKind:
             return events
         if (joins := state.ready.first(0)) and self._may_start(state):
             return [e for node_id in joins for e in begin(state, state.nodes[node_id])]
-        if ends := control.settle(run, draining=bool(state.open), working=self._working(state)):
-            return ends
         if run.lifecycle in (Lifecycle.RUNNING, Lifecycle.PAUSING) and (end := verdict(state)):
             return (end,)
-        return ()
+        return control.settle(run, draining=bool(state.open), working=self._working(state))
 
     @staticmethod
     def _working(state: PlanState) -> bool:
-        """Whether a pause still has to wait: for anything but nodes that wait for a person."""
+        """Whether a pause still has to wait: for anything but nodes that wait for a person. Where every node has ended,
+        nothing is left to pause: it waits for the end of the plan."""
         return state.common.lifecycle is Lifecycle.PAUSING and (
-            bool(state.open) or any(node.wait_id is None for node in state.in_status(*ACTIVE))
+            bool(state.open)
+            or state.count(*TERMINAL) == len(state.nodes)
+            or any(node.wait_id is None for node in state.in_status(*ACTIVE))
         )
 
     @staticmethod
