@@ -11,10 +11,11 @@ from pilothouse.core.plan.effects import RunWork
 from pilothouse.core.plan.kind import PlanKind
 from pilothouse.core.plan.recover import command_key
 from pilothouse.core.plan.state import PlanState
+from pilothouse.core.run.lifecycle import Lifecycle
 from pilothouse.engine.ports import Clock, EventStore, Executor, Git
 from pilothouse.engine.repos import Repos
 from pilothouse.engine.supervisor import Supervisor
-from pilothouse.errors import PilothouseError
+from pilothouse.errors import Gone, NotFound, PilothouseError
 
 log = logging.getLogger(__name__)
 
@@ -50,18 +51,20 @@ class Janitor:
             for chore in (self.sweep_worktrees, self.forget_commands):
                 try:
                     await chore()
-                except PilothouseError as error:
+                except Exception as error:  # nobody else would hear of it, and the next round may go well
                     log.warning("janitor.failed", exc_info=error)
             await self._clock.sleep(EVERY_S)
 
     async def sweep_worktrees(self) -> dict[str, str]:
-        """Remove worktree directories that neither git nor a plan knows; answers what became of each."""
+        """Remove worktree directories that neither git nor a plan knows; answers what became of each.
+
+        Raises what keeps a plan from being read: then nobody knows what it needs, and nothing is removed."""
         tracked: set[str] = set()
         repositories = {repo.path for repo in await self._repos.list()}
         for row in await self._store.rows(kind=PlanKind.name, limit=1_000_000):
-            state: PlanState = await self._supervisor.read(row.id, lambda state, _: state)
-            repositories.add(state.facts.repo_path)
-            tracked.update(a.worktree_path for n in state.nodes.values() for a in n.attempts if a.worktree_exists)
+            repositories.add(row.detail["repoPath"])
+            if row.lifecycle is not Lifecycle.SUCCEEDED:  # what those keep, git has registered
+                tracked |= await self._worktrees(row.id)
         swept: dict[str, str] = {}
         for repo in sorted(repositories):
             try:
@@ -72,15 +75,29 @@ class Janitor:
             log.info("janitor.swept", extra={"worktrees": swept})
         return swept
 
+    async def _worktrees(self, run_id: str) -> frozenset[str]:
+        try:
+            state: PlanState = await self._supervisor.read(run_id, lambda state, _: state)
+        except (NotFound, Gone):
+            return frozenset()
+        attempts = (attempt for node in state.nodes.values() for attempt in node.attempts)
+        return frozenset(attempt.worktree_path for attempt in attempts if attempt.worktree_exists)
+
     async def forget_commands(self) -> list[str]:
-        """Let the executor forget ended commands whose outcome is in the log; answers their keys."""
+        """Let the executor forget ended commands whose outcome is in the log; answers their keys.
+
+        Forgotten too early, a command would pass for one that was never started, and run twice."""
         ended = (await self._executor.inventory()).ended
         by_run: dict[str, list[str]] = {}
         for key in ended:
             by_run.setdefault(key.partition("/")[0], []).append(key)
         forgotten: list[str] = []
         for run_id, keys in by_run.items():
-            awaited = await self._awaited(run_id)
+            try:
+                awaited = await self._awaited(run_id)
+            except PilothouseError as error:
+                log.warning("janitor.unreadable", exc_info=error, extra={"run_id": run_id})
+                continue
             for key in keys:
                 if key not in awaited:
                     await self._executor.forget(key)
@@ -90,7 +107,7 @@ class Janitor:
     async def _awaited(self, run_id: str) -> frozenset[str]:
         try:
             state: PlanState = await self._supervisor.read(run_id, lambda state, _: state)
-        except PilothouseError:
-            return frozenset()  # deleted, or never created
+        except (NotFound, Gone):
+            return frozenset()  # never created, or deleted; of any other run the ends may still be asked for
         commands = (effect for effect in state.open.values() if isinstance(effect, RunWork))
         return frozenset(command_key(run_id, effect.key) for effect in commands)
