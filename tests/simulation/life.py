@@ -203,7 +203,7 @@ class GuardedGit(Guarded):
 
         async def call(*args: Any, **kwargs: Any) -> Any:
             error = await self._life.before("git", operation)
-            watch.git_begins(operation, args, kwargs)
+            watch.git_begins(self._life, operation, args, kwargs)
             try:
                 answer = await method(*args, **kwargs)
             finally:

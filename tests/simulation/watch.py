@@ -81,6 +81,7 @@ class Watch:
         self.position = 0
         self.stops: list[float] = []
         self.updates_checkout = False
+        self._fenced_off = False
         self._published = 0
         self._spots: set[str] = set()
         self._git: tuple[str, tuple[Any, ...], dict[str, Any]] | None = None
@@ -263,8 +264,9 @@ class Watch:
             base = self.world.repo.commits[attempt.base_commit or ""].files
             self.check(tree.files == base, f"{key} starts in a worktree that is not clean")
 
-    def git_begins(self, operation: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def git_begins(self, life: Life, operation: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._git = (operation, args, kwargs)
+        self._fenced_off = life in self.world.zombies
         if operation == "remove_worktree":
             tree = self.world.repo.worktrees.get(args[1])
             self.check(tree is None or self._saved(tree.files), f"{args[1]} is removed, and what is in it is lost")
@@ -297,7 +299,8 @@ class Watch:
             return
         held = any(tree.branch == branch for tree in repo.worktrees.values())
         self.check(not held, f"{operation} moves {branch}, which is checked out")
-        if operation == "merge_into" and old != new:
+        # A merge a frozen owner was in the middle of is finished when it thaws: git, unlike the log, knows no fence.
+        if operation == "merge_into" and old != new and not self._fenced_off:
             self._judge_merge(kwargs["pin"], branch)
 
     def _judge_merge(self, pin: str, branch: str) -> None:

@@ -112,7 +112,7 @@ class MemoryWarden:
         self._epoch = 0
         self._owner: Owner | None = None
         self._owner_gone_at: int | None = clock.now_ms()
-        self._wakers: set[asyncio.Event] = set()
+        self._wakers: dict[asyncio.Event, None] = {}  # in order: a set would wake them by their addresses
 
     @property
     def instance(self) -> str:
@@ -201,11 +201,11 @@ class MemoryWarden:
     def waker(self) -> Iterator[asyncio.Event]:
         """An event that is set when something happens that no clock announces."""
         event = asyncio.Event()
-        self._wakers.add(event)
+        self._wakers[event] = None
         try:
             yield event
         finally:
-            self._wakers.discard(event)
+            self._wakers.pop(event, None)
 
     def now_ms(self) -> int:
         return self._clock.now_ms()
