@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 from tests.engine.server import Gatekeeper, quiet, run, serving
-from tests.support.trivial import Create, Script
+from tests.support.trivial import REGISTRY, Create, Script
 
+from pilothouse.core.run.events import RunStarted
 from pilothouse.core.run.inputs import Resume, Stop
 from pilothouse.errors import BadInput, Gone, NotFound, Refused, StoreFailed, Unavailable
 
@@ -104,6 +106,77 @@ def test_a_run_that_cannot_be_read_does_not_keep_the_others_from_going_on() -> N
         gate.fail_at, gate.error = "claim.begin", StoreFailed("unreadable")
         async with serving(world=world, point=gate) as second:
             assert list(second.supervisor.live) == ["b"]
+
+    run(test)
+
+
+def test_a_run_whose_log_breaks_the_rules_does_not_keep_the_others_from_going_on() -> None:
+    async def test() -> None:
+        async with serving() as first:
+            await first.create("a")
+            await first.create("b")
+            world = first.world
+        world.runs["a"].segments[-1] = msgspec.structs.replace(
+            world.runs["a"].segments[-1], body=REGISTRY.encode([RunStarted(), RunStarted()])
+        )
+        async with serving(world=world) as second:
+            assert list(second.supervisor.live) == ["b"]
+            with pytest.raises(StoreFailed):
+                await second.supervisor.read("a", lambda state, _: state)
+
+    run(test)
+
+
+def test_a_run_of_a_kind_this_version_does_not_know_does_not_keep_the_others_from_going_on() -> None:
+    async def test() -> None:
+        async with serving() as first:
+            await first.create("a")
+            await first.create("b")
+            world = first.world
+        world.runs["a"].row = msgspec.structs.replace(world.runs["a"].row, kind="later")
+        async with serving(world=world) as second:
+            assert list(second.supervisor.live) == ["b"]
+            with pytest.raises(StoreFailed):
+                await second.tell(Stop(), "a")
+
+    run(test)
+
+
+def test_a_run_that_has_ended_is_folded_once_for_several_questions_and_anew_when_it_went_on() -> None:
+    async def test() -> None:
+        read: list[str] = []
+
+        async def noting(operation: str) -> None:
+            if operation == "read.begin":
+                read.append(operation)
+
+        async with serving(point=noting) as server:
+            await server.create(steps=2)
+            await server.tell(Stop())
+            for _ in range(3):
+                assert await server.supervisor.read("r", lambda state, _: state.common.leg) == 1
+            assert len(read) == 1
+            await server.tell(Resume())
+            await server.tell(Stop())
+            assert await server.supervisor.read("r", lambda state, _: state.common.leg) == 2
+
+    run(test)
+
+
+def test_what_is_being_deleted_is_not_brought_up_again() -> None:
+    async def test() -> None:
+        async with serving() as server:
+            await server.create()
+            with pytest.raises(Refused), server.supervisor.deleting("r"):
+                pass
+            await server.tell(Stop())
+            with server.supervisor.deleting("r"):
+                with pytest.raises(Refused):
+                    await server.tell(Resume())
+                with pytest.raises(Refused), server.supervisor.deleting("r"):
+                    pass
+            await server.tell(Resume())
+            assert list(server.supervisor.live) == ["r"]
 
     run(test)
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -25,13 +26,15 @@ from pilothouse.engine.capacity import Capacity
 from pilothouse.engine.effects import Performer
 from pilothouse.engine.hub import Hub
 from pilothouse.engine.ports import Clock, EventStore
-from pilothouse.errors import PilothouseError, Refused, Unavailable
+from pilothouse.errors import PilothouseError, Refused, StoreFailed, Unavailable
 
 log = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
 _PAGE = 500
+_READ_LATELY = 4
+"""Folded states kept of runs that nobody drives: who looks at one asks several times."""
 _OPEN = frozenset(Lifecycle) - TERMINAL
 _MAY_OWE_HOUSEKEEPING = frozenset({Lifecycle.STOPPED, Lifecycle.CANCELED})
 
@@ -61,6 +64,8 @@ class Supervisor:
         self._loading = asyncio.Lock()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._inventory = inventory
+        self._read_lately: OrderedDict[str, tuple[int, Any]] = OrderedDict()
+        self._being_deleted: set[str] = set()
         self._closed = False
 
     @property
@@ -104,12 +109,18 @@ class Supervisor:
     async def read(self, run_id: str, view: Callable[[Any, RunRow], R]) -> R:
         """A view of a run's committed state; a run that is not driven is folded from the log for it.
 
-        Raises ``NotFound``, ``Gone``."""
+        Raises ``NotFound``, ``Gone``, ``StoreFailed``."""
         actor = self._actors.get(run_id)
         if actor is not None:
             return await actor.read(view)
         row = await self._context.store.row(run_id)
-        return view(await self._fold(row), row)
+        seq, state = self._read_lately.get(run_id, (0, None))
+        if seq != row.seq:
+            state = await self._fold(row)
+            self._read_lately[run_id] = row.seq, state
+            if len(self._read_lately) > _READ_LATELY:
+                self._read_lately.popitem(last=False)
+        return view(state, row)
 
     async def _load(self, run_id: str) -> Actor[Any]:
         """Bring a run up from the log and drive it."""
@@ -122,7 +133,7 @@ class Supervisor:
     async def _bring_up(self, run_id: str, inventory: Inventory) -> Actor[Any]:
         """An actor that knows what is to be done first, and is not driven yet."""
         row = await self._context.store.claim(run_id, self._context.epoch)
-        driven = self._kinds[row.kind]
+        driven = self._driven(row)
         state = await self._fold(row)
         actor = Actor(self._context, driven.kind, driven.perform, state, row, self._retired)
         if row.lifecycle not in TERMINAL or driven.kind.unfinished(state):
@@ -132,16 +143,25 @@ class Supervisor:
             actor.post(Settle())  # nothing was interrupted; housekeeping may be owed
         return actor
 
+    def _driven(self, row: RunRow) -> Driven:
+        if row.kind not in self._kinds:
+            raise StoreFailed(f"run {row.id} is a {row.kind}, which this version does not know")
+        return self._kinds[row.kind]
+
     async def _fold(self, row: RunRow) -> Any:
-        kind = self._kinds[row.kind].kind
+        """Its state as of its row. Raises ``StoreFailed`` when this version can make nothing of its log."""
+        kind = self._driven(row).kind
         state = kind.initial(row.id)
         after = 0
-        while segments := await self._context.store.read(row.id, after, _PAGE):
+        while after < row.seq and (segments := await self._context.store.read(row.id, after, _PAGE)):
             for segment in segments:
                 for index, event in enumerate(self._context.registry.decode(segment.body)):
                     seq = segment.first_seq + index
                     if after < seq <= row.seq:
-                        state = kind.evolve(state, Recorded(row.id, seq, segment.at, event))
+                        try:
+                            state = kind.evolve(state, Recorded(row.id, seq, segment.at, event))
+                        except Exception as error:  # whatever rules make of a log that breaks them
+                            raise StoreFailed(f"event {seq} of run {row.id} cannot follow: {error}") from error
             after = segments[-1].last_seq
         return state
 
@@ -150,6 +170,8 @@ class Supervisor:
             raise Unavailable("the server is closing")
         if actor.run_id in self._actors:
             raise Refused(f"run {actor.run_id} exists")
+        if actor.run_id in self._being_deleted:
+            raise Refused("it is being deleted")
         self._actors[actor.run_id] = actor
         self._tasks[actor.run_id] = self._group.create_task(actor.run(), name=f"run {actor.run_id}")
         return actor
@@ -175,6 +197,20 @@ class Supervisor:
         for actor in found:
             actor.hold()  # what all of them hold is known before any of them asks for more
         return [self._drive(actor).run_id for actor in found]
+
+    @contextmanager
+    def deleting(self, run_id: str) -> Iterator[None]:
+        """While what an ended run left behind is removed, nobody can bring it up again, nor delete it too. Raises
+        ``Refused`` while it is live."""
+        if run_id in self._actors:
+            raise Refused("it is still at work, or being cleaned up; stop it first, or try again in a moment")
+        if run_id in self._being_deleted:
+            raise Refused("it is being deleted")
+        self._being_deleted.add(run_id)
+        try:
+            yield
+        finally:
+            self._being_deleted.discard(run_id)
 
     async def delete(self, run_id: str, at: int) -> None:
         """Delete an ended run with all its events. Raises ``Refused`` while it is live, ``NotFound``."""
