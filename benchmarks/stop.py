@@ -41,7 +41,7 @@ class _Tree(NamedTuple):
     grace: float
 
 
-_DEAF = "trap '' TERM; printf .; while :; do sleep 1000; done"
+_DEAF = "trap '' TERM; printf .; exec sleep 1000"
 _TREES = (
     _Tree("polite", "printf .; exec sleep 1000", 1, 0.0),
     _Tree("stubborn", f'setsid sh -c "{_DEAF}" & sh -c "{_DEAF}" & {_DEAF}', 3, GRACE_S),
@@ -84,15 +84,13 @@ async def _measure(folder: Path, tree: _Tree, scale: _Scale) -> tuple[_Times, _T
     total = scale.together + scale.alone
     repo = make_repository(folder / "repository", files=10)
     async with engine(folder / "data", slots=total) as services:
-        with _bare_children(tree, total) as children:
-            runs = [await _begin(services, repo, tree, number) for number in range(total)]
-            alone, bare_alone = _Times([], []), _Times([], [])
-            for run_id, child in zip(runs[: scale.alone], children, strict=False):
-                _add(alone, await _stop_one(services, run_id, tree))
-                _add(bare_alone, await asyncio.to_thread(_end, [child], tree))
-            together = await _stop_all(services, runs[scale.alone :], tree)
-            bare_together = await asyncio.to_thread(_end, children[scale.alone :], tree)
-            return alone, together, bare_alone, bare_together
+        runs = [await _begin(services, repo, tree, number) for number in range(total)]
+        alone, bare_alone = _Times([], []), _Times([], [])
+        for run_id in runs[: scale.alone]:
+            _add(alone, await _stop_one(services, run_id, tree))
+            _add(bare_alone, await asyncio.to_thread(_end_bare, tree, 1))
+        together = await _stop_all(services, runs[scale.alone :], tree)
+        return alone, together, bare_alone, await asyncio.to_thread(_end_bare, tree, scale.together)
 
 
 def _add(all_of: _Times, found: _Times) -> None:
@@ -165,6 +163,11 @@ def _bare_children(tree: _Tree, number: int) -> Iterator[list[subprocess.Popen[b
             child.wait()
             assert child.stdout is not None
             child.stdout.close()
+
+
+def _end_bare(tree: _Tree, number: int) -> _Times:
+    with _bare_children(tree, number) as children:
+        return _end(children, tree)
 
 
 def _end(children: list[subprocess.Popen[bytes]], tree: _Tree) -> _Times:
