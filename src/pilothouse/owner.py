@@ -38,8 +38,11 @@ class Owner:
 def private_dir(path: Path) -> Path:
     """Make sure a directory exists that only its owner can enter. Raises ``Unavailable`` when it is somebody else's."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = path.stat()
-    if found.st_uid != os.getuid():
+    return _closed(path, path.stat())
+
+
+def _closed(path: Path, found: os.stat_result) -> Path:
+    if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode):
         raise Unavailable(f"{path} belongs to another user; choose another data directory")
     if stat.S_IMODE(found.st_mode) & 0o077:
         path.chmod(0o700)
@@ -54,7 +57,10 @@ def socket_path(data_dir: Path) -> Path:
         return path
     digest = hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:16]
     runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
-    return private_dir(runtime / f"pilothouse-{os.getuid()}-{digest}") / "owner.sock"
+    folder = runtime / f"pilothouse-{os.getuid()}-{digest}"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Anybody can put a link of this name into /tmp, and turn it somewhere else later.
+    return _closed(folder, folder.lstat()) / "owner.sock"
 
 
 def read_owner(data_dir: Path) -> Owner | None:
