@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 from tests.interfaces.http.doors import inside, run
 from tests.interfaces.http.test_plans import logged_in, refusal
@@ -22,6 +24,17 @@ def test_runs_are_paged_without_gap_or_repeat() -> None:
                 query = f"?limit=2&before={page['next']}" if "next" in page else ""
             assert seen == made[::-1]
             refusal(await at.client.get("/api/runs?before=odd"), 400, "malformed", "before")
+
+    run(journey())
+
+
+@pytest.mark.parametrize("instant", [-1, 1 << 63, 1 << 64])
+def test_a_page_cursor_with_a_number_no_store_can_hold_is_malformed(instant: int) -> None:
+    cursor = base64.urlsafe_b64encode(b'[%d,"x"]' % instant).decode()
+
+    async def journey() -> None:
+        async with inside() as at:
+            refusal(await at.client.get(f"/api/runs?before={cursor}"), 400, "malformed", "before")
 
     run(journey())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import struct
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from starlette.responses import Response
@@ -16,6 +16,8 @@ from pilothouse.interfaces.http.problems import Malformed
 
 _POSITION = struct.Struct(">BQ")
 _VERSION = 1
+
+_Milliseconds = Annotated[int, msgspec.Meta(ge=0, lt=1 << 63)]
 
 _encoder = msgspec.json.Encoder()
 
@@ -62,7 +64,7 @@ def page_cursor(row: RunRow) -> str:
 def read_page(cursor: str) -> tuple[int, str]:
     """Raises ``Malformed``."""
     try:
-        return msgspec.json.decode(_decode(cursor), type=tuple[int, str])
+        return msgspec.json.decode(_decode(cursor), type=tuple[_Milliseconds, str])
     except msgspec.DecodeError:
         raise bad_cursor("before") from None
 
