@@ -109,6 +109,9 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
         await stack.enter_async_context(_in_background(_warm_up(executor)))
         queries = Queries(supervisor, store, supervisor.hub, logs, git)
         yield Services(supervisor, Runs(supervisor, store), plans, queries, repos, clock)
+        if not supervisor.live:  # a run between two commands needs the life of the warden that it was placed on
+            with contextlib.suppress(PilothouseError):
+                await executor.shutdown(when_idle=True)
 
 
 async def _warm_up(executor: LocalExecutor) -> None:

@@ -354,3 +354,16 @@ def test_a_conflict_in_a_file_whose_name_is_no_text_is_told_all_the_same(tmp_pat
         assert "f\ufffd" in failed["error"] and failed["error"].isprintable()
 
     run(journey())
+
+
+def test_a_branch_that_is_in_the_way_of_the_one_to_be_made_is_told_before_anything_is_made(tmp_path: Path) -> None:
+    async def journey() -> None:
+        repo = make_repo(tmp_path / "repo")
+        repo.git("branch", "pilothouse")
+        async with engine(tmp_path / "data") as services:
+            with pytest.raises(BadInput) as refused:
+                await submit(services, repo, DIAMOND.replace("targetBranch: result\n", ""))
+            assert refused.value.field == "targetBranch"
+            assert await services.queries.plans() == []
+
+    run(journey())

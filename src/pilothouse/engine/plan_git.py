@@ -24,6 +24,7 @@ from pilothouse.core.plan.effects import (
     WorktreeReady,
 )
 from pilothouse.core.plan.integration import CheckedOut, Committed, Conflict, Merged, plain
+from pilothouse.core.plan.intents import made_branch
 from pilothouse.engine.effects import Within
 from pilothouse.engine.ports import Executor, Git
 from pilothouse.errors import BadInput, Refused
@@ -58,13 +59,12 @@ class PlanGit:
         return await self._new_branch(effect, head, note)
 
     async def _new_branch(self, effect: OpenTarget, commit: str, note: str) -> TargetReady:
-        stem = f"pilothouse/{effect.slug}"
         for number in range(1, _NAMES_TRIED):
-            branch = stem if number == 1 else f"{stem}-{number}"
+            branch = made_branch(effect.name, number)
             if branch != effect.taken and await self._git.create_branch(effect.repo, branch, commit):
                 said = f"{note}; the result is on {branch}" if note else ""
                 return TargetReady(branch=branch, commit=commit, note=said)
-        raise Refused(f"there are already {_NAMES_TRIED} branches named {stem}-n; delete some")
+        raise Refused(f"there are already {_NAMES_TRIED} branches named {made_branch(effect.name)}-n; delete some")
 
     async def merge_forward(self, effect: MergeForward, within: Within) -> msgspec.Struct:
         merging = self._git.merge_forward(effect.repo, effect.commits, effect.message)

@@ -12,6 +12,7 @@ from typing import TypeVar
 from pilothouse.core.plan.build import Plan, build_plan
 from pilothouse.core.plan.events import PlanBuilt
 from pilothouse.core.plan.integration import Repository
+from pilothouse.core.plan.intents import made_branch
 from pilothouse.core.plan.kind import PlanKind, Submit
 from pilothouse.core.plan.spec import AgentSpec, PlanSpec
 from pilothouse.core.plan.state import NodeState, PlanState
@@ -80,8 +81,8 @@ class Plans:
         root = repository.root
         if not root.isprintable():
             raise BadInput("its path is not plain text", field="repoPath", fix="rename the folder, or use a link to it")
-        if spec.target_branch is not None:
-            await naming("targetBranch", self._git.check_branch_name(spec.target_branch, root))
+        target = spec.target_branch or made_branch(spec.name)
+        await naming("targetBranch", self._git.check_branch_name(target, root))
         plan = build_plan(spec, self._ids.new)
         bases = await self._bases(plan, root)
         run_id = self._ids.new()

@@ -25,7 +25,8 @@ class OpenTarget(Effect, frozen=True, kw_only=True):
     repo: str
     branch: str | None
     base: str
-    slug: str
+    name: str
+    """Of the plan: what a branch that has to be made is called after."""
     update_checkout: bool
     taken: str | None = None
 

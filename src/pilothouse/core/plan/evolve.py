@@ -32,7 +32,7 @@ from pilothouse.core.plan.events import (
     WorktreeRemoved,
 )
 from pilothouse.core.plan.groups import GroupStates
-from pilothouse.core.plan.intents import phase_effect, slug
+from pilothouse.core.plan.intents import phase_effect
 from pilothouse.core.plan.phases import Phase, PhaseStatus, Trigger, resume_after_failure
 from pilothouse.core.plan.state import Attempt, NodeState, PhaseState, PlanState, Target, rescue_key
 from pilothouse.core.plan.states import ACTIVE, TERMINAL, NodeStatus, check_move, initial_status
@@ -79,7 +79,7 @@ def _open_target(state: PlanState) -> None:
         repo=facts.repo_path,
         branch=facts.target_branch if before is None else None,
         base=facts.base_commit if before is None else before.commit,
-        slug=slug(state.common.name),
+        name=state.common.name,
         update_checkout=facts.update_checkout,
         taken=None if before is None else before.branch,
     )

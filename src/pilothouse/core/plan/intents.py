@@ -17,6 +17,12 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:50].strip("-") or "plan"
 
 
+def made_branch(name: str, number: int = 1) -> str:
+    """The branch a plan makes when none is asked for; ``number`` when earlier ones are taken."""
+    stem = f"pilothouse/{slug(name)}"
+    return stem if number == 1 else f"{stem}-{number}"
+
+
 def phase_key(node: NodeState, phase: Phase) -> str:
     """The key of the next try of a phase of the present attempt. A further try is another effect: the first
     one's outcome is remembered for ever under its own key."""
