@@ -6,14 +6,14 @@ import asyncio
 
 import pytest
 from tests.engine.server import Gatekeeper, events, quiet, run, serving
-from tests.support.trivial import StepEnded, StepSaid
+from tests.support.trivial import Create, StepEnded, StepSaid
 
 from pilothouse.core.run.contract import Effect
 from pilothouse.core.run.events import StopAcknowledged, StopDelayed
 from pilothouse.core.run.inputs import Cancel, Pause, Progress, Resume, Stop
 from pilothouse.core.run.lifecycle import TERMINAL_EVENTS
 from pilothouse.engine.effects import Within
-from pilothouse.errors import Refused, StoreFailed, Unavailable
+from pilothouse.errors import NotFound, Refused, StoreFailed, Unavailable
 
 CREATED = ["RUN_CREATED", "STEPS_GIVEN", "RUN_STARTED", "STEP_STARTED"]
 
@@ -309,6 +309,45 @@ def test_a_read_sees_committed_state_only() -> None:
             gate.go.set()
             await stopping
             assert await reading == "STOPPING"
+
+    run(test)
+
+
+def test_a_read_is_answered_although_there_is_no_lull() -> None:
+    async def test() -> None:
+        async def slow(operation: str) -> None:
+            await asyncio.sleep(0.01)
+
+        async def chatter(within: Within) -> None:
+            while True:  # more comes while each commit is on its way
+                within.record((StepSaid(text="on and on"),))
+                await asyncio.sleep(0.003)
+
+        async with serving(point=slow) as server:
+            talking: list[asyncio.Task[None]] = []
+            server.script.on_begin = lambda _, within: talking.append(asyncio.create_task(chatter(within)))
+            await server.supervisor.create("trivial", "r", Create())
+            async with asyncio.timeout(1):
+                while not talking:
+                    await asyncio.sleep(0.01)
+                await asyncio.sleep(0.1)
+                assert await server.supervisor.read("r", lambda state, row: state.common.seq == row.seq)
+            talking[0].cancel()
+
+    run(test)
+
+
+def test_what_a_reader_asks_wrongly_is_its_own_affair() -> None:
+    async def test() -> None:
+        async with serving() as server:
+            await server.create()
+
+            def wrong(*_: object) -> None:
+                raise NotFound("no such part")
+
+            with pytest.raises(NotFound):
+                await server.supervisor.read("r", wrong)
+            assert list(server.supervisor.live) == ["r"]
 
     run(test)
 

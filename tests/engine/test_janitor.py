@@ -44,7 +44,7 @@ class _Place:
         found = self.runs[run_id]
         if isinstance(found, Exception):
             raise found
-        return view(found, None)
+        return view(found, SimpleNamespace(id=run_id))
 
     async def rows(self, **_: Any) -> list[Any]:
         return [SimpleNamespace(id=name, lifecycle=self.lifecycle, detail={"repoPath": "/repo"}) for name in self.runs]

@@ -36,6 +36,7 @@ from pilothouse.engine.capacity import Capacity
 from pilothouse.engine.effects import Performer, Within
 from pilothouse.engine.hub import Hub
 from pilothouse.engine.ports import Clock, EventStore
+from pilothouse.engine.readers import Readers
 from pilothouse.errors import PilothouseError, StaleOwner, StoreFailed, Unavailable
 
 log = logging.getLogger(__name__)
@@ -100,7 +101,7 @@ class Actor(Generic[S]):
         self._gate_closed = False
         self._flights: dict[str, _Flight] = {}
         self._batch: list[Recorded] = []
-        self._committed = asyncio.Condition()
+        self._readers = Readers[S]()
         self._recovering = False
         self._stop_watch: asyncio.Task[None] | None = None
         self._closed = False
@@ -123,12 +124,19 @@ class Actor(Generic[S]):
         await mail.reply
 
     async def read(self, view: Callable[[S, RunRow], R]) -> R:
-        """A view of the committed state."""
-        async with self._committed:
-            await self._committed.wait_for(lambda: self._unread or (self._row and not self._batch))
-            if self._unread or self._row is None:
-                raise Unavailable(f"run {self.run_id} is not being driven here: {self.halted or 'it was let go'}")
-            return view(self._state, self._row)
+        """A view of the committed state, answered by the commit that is on its way: no reader waits for a lull. Raises
+        ``Unavailable`` when there will be no other, and what ``view`` raises."""
+        answer = self._readers.add(view)
+        if self._closed or self._unread or (self._row is not None and not self._batch):
+            self._answer_readers()
+        return await answer
+
+    def _answer_readers(self) -> None:
+        if self._unread or self._row is None:
+            why = self.halted or "it was let go"
+            self._readers.refuse(Unavailable(f"run {self.run_id} is not being driven here: {why}"))
+        else:
+            self._readers.show(self._state, self._row)
 
     def hold(self) -> None:
         """Occupy the slots its working parts hold already, before it is driven."""
@@ -178,8 +186,7 @@ class Actor(Generic[S]):
             await self._let_go()
             self._context.capacity.release(self.run_id)
             self._retire(self.run_id)
-            async with self._committed:
-                self._committed.notify_all()
+            self._answer_readers()
 
     async def _turn(self) -> None:
         mails = [*self._urgent, *self._mail]
@@ -286,8 +293,7 @@ class Actor(Generic[S]):
         if self._slots < held:
             self._ask_for_slots()
         self._context.hub.publish(position, self.run_id, recorded)
-        async with self._committed:
-            self._committed.notify_all()
+        self._answer_readers()
 
     # Effects.
 
@@ -353,8 +359,7 @@ class Actor(Generic[S]):
         """The log refused, or a bug: nothing of this run is shown or begun from here. What it runs is ended,
         unless a newer owner has taken the run over, whose work it is now."""
         self.halted = error
-        async with self._committed:
-            self._committed.notify_all()
+        self._answer_readers()
         log.error("run.halted", exc_info=error, extra={"run_id": self.run_id})
         if not isinstance(error, StaleOwner):
             for flight in self._flights.values():

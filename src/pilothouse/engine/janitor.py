@@ -12,6 +12,7 @@ from pilothouse.core.plan.kind import PlanKind
 from pilothouse.core.plan.recover import command_key
 from pilothouse.core.plan.state import PlanState
 from pilothouse.core.run.lifecycle import Lifecycle
+from pilothouse.core.run.rows import RunRow
 from pilothouse.engine.ports import Clock, EventStore, Executor, Git
 from pilothouse.engine.repos import Repos
 from pilothouse.engine.supervisor import Supervisor
@@ -77,11 +78,9 @@ class Janitor:
 
     async def _worktrees(self, run_id: str) -> frozenset[str]:
         try:
-            state: PlanState = await self._supervisor.read(run_id, lambda state, _: state)
+            return await self._supervisor.read(run_id, _standing_worktrees)
         except (NotFound, Gone):
             return frozenset()
-        attempts = (attempt for node in state.nodes.values() for attempt in node.attempts)
-        return frozenset(attempt.worktree_path for attempt in attempts if attempt.worktree_exists)
 
     async def forget_commands(self) -> list[str]:
         """Let the executor forget ended commands whose outcome is in the log; answers their keys.
@@ -106,8 +105,16 @@ class Janitor:
 
     async def _awaited(self, run_id: str) -> frozenset[str]:
         try:
-            state: PlanState = await self._supervisor.read(run_id, lambda state, _: state)
+            return await self._supervisor.read(run_id, _open_commands)
         except (NotFound, Gone):
             return frozenset()  # never created, or deleted; of any other run the ends may still be asked for
-        commands = (effect for effect in state.open.values() if isinstance(effect, RunWork))
-        return frozenset(command_key(run_id, effect.key) for effect in commands)
+
+
+def _standing_worktrees(state: PlanState, _: RunRow) -> frozenset[str]:
+    attempts = (attempt for node in state.nodes.values() for attempt in node.attempts)
+    return frozenset(attempt.worktree_path for attempt in attempts if attempt.worktree_exists)
+
+
+def _open_commands(state: PlanState, row: RunRow) -> frozenset[str]:
+    commands = (effect for effect in state.open.values() if isinstance(effect, RunWork))
+    return frozenset(command_key(row.id, effect.key) for effect in commands)

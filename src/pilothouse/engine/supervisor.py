@@ -107,7 +107,8 @@ class Supervisor:
             actor.close_gate()
 
     async def read(self, run_id: str, view: Callable[[Any, RunRow], R]) -> R:
-        """A view of a run's committed state; a run that is not driven is folded from the log for it.
+        """A view of a run's committed state; one that is not driven is folded from the log for it. ``view`` takes with
+        it what it needs: the state itself goes on, ahead of the log, or is shown to others.
 
         Raises ``NotFound``, ``Gone``, ``StoreFailed``."""
         actor = self._actors.get(run_id)
