@@ -509,6 +509,24 @@ class TestCommitAll:
         who = sh(world.repo, "log", "-1", "--format=%an %cn %ae", made.commit)
         assert who == "Configured Configured pilothouse@localhost.invalid"
 
+    def test_a_name_that_is_configured_later_counts_from_then_on(self, world: RealWorld, path: str) -> None:
+        git = GitAdapter({"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"})
+        work: dict[str, Any] = {"baseline": world.base, "message": "m", "expects_no_changes": False}
+        for name in ("Pilothouse", "Configured"):
+            world.write(path, "new.txt", f"{name}\n")
+            made = run(git.commit_all(path, **work, evidence_id="n1"))
+            assert isinstance(made, Committed)
+            assert sh(world.repo, "log", "-1", "--format=%an", made.commit) == name
+            sh(world.repo, "config", "user.name", "Configured")
+
+    def test_the_address_in_email_is_the_users(self, world: RealWorld, path: str) -> None:
+        environ = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "EMAIL": "me@example.invalid"}
+        git = GitAdapter({**environ, "GIT_CONFIG_NOSYSTEM": "1"})
+        world.write(path, "new.txt", "n\n")
+        made = run(git.commit_all(path, baseline=world.base, message="m", expects_no_changes=False, evidence_id="n1"))
+        assert isinstance(made, Committed)
+        assert sh(world.repo, "log", "-1", "--format=%an %ae", made.commit) == "Pilothouse me@example.invalid"
+
 
 class TestRescue:
     def save(self, world: RealWorld, path: str) -> str:

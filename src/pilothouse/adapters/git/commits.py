@@ -46,7 +46,7 @@ async def commit_all(
         head = await worktree_head(git, path)
         await git.run("update-ref", "--no-deref", "HEAD", head, cwd=path, ceiling=True)
     await _stage(git, path)
-    if await _commit(git, identity, path, str(admin.parent.parent), message):
+    if await _commit(git, identity, path, message):
         return Committed(commit=await worktree_head(git, path))
     head = await worktree_head(git, path)
     # Going back to an ancestor is no work: taking it for some would drop what the dependencies brought.
@@ -81,11 +81,11 @@ async def _stage(git: Runner, path: str) -> None:
         await git.run("reset", "--quiet", "--", *OURS, cwd=path, ceiling=True)
 
 
-async def _commit(git: Runner, identity: Identity, path: str, repo: str, message: str) -> bool:
+async def _commit(git: Runner, identity: Identity, path: str, message: str) -> bool:
     """False when there was nothing to commit. Committing blindly saves the ``git status`` before it."""
-    made = await git.run(
+    made = await identity.run(
         "commit", "--quiet", "--no-verify", "--no-status", "--allow-empty-message", "--cleanup=whitespace", "-F", "-",
-        cwd=path, stdin=message or "\n", env=await identity.env(repo), ceiling=True, ok=(0, 1), timeout=SLOW_SECONDS,
+        cwd=path, stdin=message or "\n", ceiling=True, ok=(0, 1), timeout=SLOW_SECONDS,
     )  # fmt: skip
     if made.status == 0:
         return True

@@ -58,7 +58,7 @@ async def _commit(
     if head is not None and head.tree == tree and await _holds(git, repo, head, saved):
         return head.commit
     parents = [tip.commit for tip in (head, saved) if tip is not None]
-    return await commit_tree(git, identity, repo, tree, parents, message)
+    return await commit_tree(identity, repo, tree, parents, message)
 
 
 async def _holds(git: Runner, repo: str, newer: Tip, older: Tip | None) -> bool:

@@ -125,9 +125,9 @@ class Runner:
         self._env = clean_environment(os.environ if environ is None else environ)
         self._git: str | None = None
 
-    def has_variable(self, name: str) -> bool:
-        """Whether commands get this variable, with something in it."""
-        return bool(self._env.get(name))
+    def variable(self, name: str) -> str:
+        """What commands get in this variable; empty when it is not set."""
+        return self._env.get(name, "")
 
     async def run(
         self,
