@@ -1,6 +1,8 @@
-"""What one may ask of any run, whatever its kind: the control verbs, stop everything, delete."""
+"""What one may ask of any run, whatever its kind: the control verbs, stop everything, answers to what waits."""
 
 from __future__ import annotations
+
+import asyncio
 
 from pilothouse.core.run.events import Source
 from pilothouse.core.run.inputs import Answer, Cancel, Input, Pause, Resume, Retry, Stop
@@ -8,7 +10,7 @@ from pilothouse.core.run.lifecycle import TERMINAL, Lifecycle
 from pilothouse.core.run.rows import RunRow
 from pilothouse.engine.ports import EventStore
 from pilothouse.engine.supervisor import Supervisor
-from pilothouse.errors import BadInput, NotFound, Refused
+from pilothouse.errors import BadInput, Gone, NotFound, Refused
 
 VERBS: dict[str, Input] = {
     "stop": Stop(),
@@ -52,18 +54,26 @@ class Runs:
         return await self._store.row(run_id)
 
     async def stop_everything(self, session_id: str | None = None) -> list[RunRow]:
-        """Stop every live run, of a session or of the whole server, all gates first. Answers what was stopped."""
-        rows = await self._store.rows(lifecycles=frozenset(Lifecycle) - TERMINAL, session_id=session_id)
+        """Stop every live run, of a session or of the whole server, all gates first. Answers what was stopped.
+
+        Raises the failure of one that could not be stopped, when all the others have been."""
+        open_ones = frozenset(Lifecycle) - TERMINAL
+        rows = await self._store.rows(lifecycles=open_ones, session_id=session_id, limit=1_000_000)
         for row in rows:
             self._supervisor.close_gate(row.id)
-        stopped: list[RunRow] = []
-        for row in rows:
-            try:
-                await self._supervisor.tell(row.id, Stop(source=Source.USER))
-            except NotFound:
-                continue
-            stopped.append(await self._store.row(row.id))
-        return stopped
+        stops = await asyncio.gather(*(self._stop(row.id) for row in rows), return_exceptions=True)
+        failures = [error for error in stops if isinstance(error, BaseException)]
+        if failures:
+            raise failures[0]
+        return [row for row in stops if isinstance(row, RunRow)]
+
+    async def _stop(self, run_id: str) -> RunRow | None:
+        """The row after it; None for a run that is gone."""
+        try:
+            await self._supervisor.tell(run_id, Stop(source=Source.USER))
+            return await self._store.row(run_id)
+        except (NotFound, Gone):
+            return None
 
     async def waits(self) -> list[RunRow]:
         """Runs with something that waits for a person, newest first."""
