@@ -17,7 +17,7 @@ from pilothouse.interfaces.http.problems import Malformed
 _POSITION = struct.Struct(">BQ")
 _VERSION = 1
 
-_Milliseconds = Annotated[int, msgspec.Meta(ge=0, lt=1 << 63)]
+_Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 _encoder = msgspec.json.Encoder()
 
