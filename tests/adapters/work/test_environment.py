@@ -31,6 +31,11 @@ HOST = {
         "npm_config__authToken",
         "AWS_SECRET_ACCESS_KEY",
         "PGPASSWORD",
+        "SMTP_PASSWD",
+        "DB_PASS",
+        "pass",
+        "MYSQL_PWD",
+        "GPG_PASSPHRASE",
         "GOOGLE_APPLICATION_CREDENTIALS",
         "HTTP_AUTHORIZATION",
         "SSH_AUTH_SOCK",
@@ -42,7 +47,9 @@ def test_own_variables_and_those_named_like_secrets_are_withheld(name: str) -> N
     assert is_withheld(name)
 
 
-@pytest.mark.parametrize("name", ["PATH", "HOME", "LANG", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "VIRTUAL_ENV"])
+@pytest.mark.parametrize(
+    "name", ["PATH", "HOME", "LANG", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "VIRTUAL_ENV", "PWD", "OLDPWD", "COMPASS"]
+)
 def test_everything_else_is_inherited(name: str) -> None:
     assert not is_withheld(name)
 
