@@ -138,8 +138,10 @@ class PlanState:
         return f"refs/pilothouse/plans/{self.common.run_id}/{node.id}/{attempt}"
 
     def merged_pin(self, node: Node, source: str) -> str:
-        """Says that ``source`` is in the target. A fresh attempt makes another commit, which is not."""
-        return f"refs/pilothouse/plans/{self.common.run_id}/{node.id}/merged/{source}"
+        """Says that ``source`` is in the present target. A fresh attempt makes another commit, which is not; nor is it
+        in another target, when the first was lost after a merge whose outcome never became known."""
+        assert self.target is not None
+        return f"refs/pilothouse/plans/{self.common.run_id}/{node.id}/merged/{source}/{self.target.branch}"
 
     def rescue_ref(self, node: Node, attempt: int) -> str:
         return f"refs/pilothouse/rescue/{self.common.run_id}/{node.id}/{attempt}"
