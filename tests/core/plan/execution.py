@@ -199,9 +199,14 @@ class Execution:
     # What a test does
 
     def open_target(self, result: msgspec.Struct | None = None) -> list[Event]:
+        """The target that is wanted is there, or it ends with ``result``."""
         assert TARGET_KEY in self.kind.todo(self.state)
-        good = TargetReady(branch="result", commit=BASE)
-        return self.give(Outcome(key=TARGET_KEY, result=good if result is None else result))
+        return self.give_target(result or TargetReady(branch="result", commit=BASE))
+
+    def give_target(self, result: msgspec.Struct) -> list[Event]:
+        """The target's outcome, wanted any more or not."""
+        assert TARGET_KEY in self.state.open
+        return self.give(Outcome(key=TARGET_KEY, result=result))
 
     def do(self, name: str, result: msgspec.Struct | None = None) -> list[Event]:
         """The phase of a node that is in flight ends: well, or with ``result``."""
@@ -265,3 +270,10 @@ def good_result(name: str, effect: PhaseEffect) -> msgspec.Struct:
         case MergeIntoTarget():
             return Merged(commit=f"target+{name}")
     return GOOD
+
+
+def with_every_phase() -> Execution:
+    """The node "end" has every phase there is and has just begun; the two it joins have succeeded."""
+    run = Execution(task("a"), task("b"), task("end", "a", "b", checks=True))
+    run.finish("a", "b")
+    return run
