@@ -222,7 +222,7 @@ def test_a_merge_into_the_target_knows_what_went_in_before_it() -> None:
     assert isinstance(merge, MergeIntoTarget)
     assert (merge.branch, merge.base, merge.source) == ("result", BASE, "b-commit-1")
     assert merge.merged == (("a", "a-commit-1"),)
-    assert "/merged/b-commit-1" in merge.pin
+    assert merge.pin.endswith("/merged/b-commit-1/result")  # of what, into what
     assert merge.update_checkout
     assert (
         merge.message.startswith("Plan Test it!: merge b (commit b-commit")
