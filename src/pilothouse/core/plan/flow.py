@@ -161,7 +161,7 @@ def outcome(state: PlanState, effect: PhaseEffect, result: msgspec.Struct) -> li
             TargetLost(branch=state.target.branch, path=result.path),
             PhaseQueued(node_id=effect.node_id, attempt=effect.attempt, phase=effect.phase),
         ]
-    ended = judge(effect, result, unwanted=node.canceling or state.common.lifecycle is Lifecycle.STOPPING)
+    ended = judge(effect, result)
     if ended.status is PhaseStatus.SUCCEEDED:
         return [ended]
     if ended.status is PhaseStatus.INTERRUPTED:
@@ -169,8 +169,8 @@ def outcome(state: PlanState, effect: PhaseEffect, result: msgspec.Struct) -> li
     return [ended, *fail(state, node, effect.phase, ended.error)]
 
 
-def judge(effect: PhaseEffect, result: msgspec.Struct, *, unwanted: bool) -> PhaseEnded:
-    """What an effect's answer means for its phase."""
+def judge(effect: PhaseEffect, result: msgspec.Struct) -> PhaseEnded:
+    """What an effect's answer means for its phase. An end nobody can explain does not come here: see ``recover``."""
     status, error, values = PhaseStatus.SUCCEEDED, "", dict[str, Any]()
     match result:
         case Ended() | NotStarted():
@@ -190,7 +190,7 @@ def judge(effect: PhaseEffect, result: msgspec.Struct, *, unwanted: bool) -> Pha
         case WorktreeReady():
             values = {"place": result.place}
         case Exit():
-            status, error = _judge_exit(effect.phase, result, unwanted)
+            status, error = _judge_exit(effect.phase, result)
             values = {"exit_code": result.code}
         case _:
             raise TypeError(f"{effect.key} was answered with {type(result).__name__}")
@@ -198,10 +198,10 @@ def judge(effect: PhaseEffect, result: msgspec.Struct, *, unwanted: bool) -> Pha
     return PhaseEnded(**spot, status=status, error=error, **values)
 
 
-def _judge_exit(phase: Phase, result: Exit, unwanted: bool) -> tuple[PhaseStatus, str]:
+def _judge_exit(phase: Phase, result: Exit) -> tuple[PhaseStatus, str]:
     if result.ok:
         return PhaseStatus.SUCCEEDED, ""
-    if result.reason is ExitReason.CANCELED or (unwanted and result.reason is ExitReason.LOST):
+    if result.reason is ExitReason.CANCELED:
         return PhaseStatus.INTERRUPTED, ""
     if result.reason is ExitReason.TIMEOUT:
         what = result.error or "Timed out"
