@@ -1,4 +1,4 @@
-"""The kinds of run this server drives, and every event it can meet. A new kind is one line in each table."""
+"""Every event this program can meet in a log. A new kind of run adds its events here, and its driver in ``app.py``."""
 
 from __future__ import annotations
 

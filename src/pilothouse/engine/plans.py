@@ -145,13 +145,16 @@ class Plans:
         """Delete an ended plan: worktrees (what is dirty is saved under a rescue ref, which stays), pins, output, log.
 
         Raises ``Refused`` while it is live, ``NotFound``, ``Gone``."""
-        row = await self._store.row(plan_id)
-        if row.kind != PlanKind.name:
-            raise NotFound(f"{plan_id} is a {row.kind}, not a plan")
-        if row.lifecycle not in TERMINAL:
-            raise Refused(f"it is {row.lifecycle.lower()}; stop or cancel it first")
-        if plan_id in self._supervisor.live:
-            raise Refused("it is still being cleaned up; try again in a moment")
+        with self._supervisor.deleting(plan_id):  # from here on nobody can go on with it
+            row = await self._store.row(plan_id)
+            if row.kind != PlanKind.name:
+                raise NotFound(f"{plan_id} is a {row.kind}, not a plan")
+            if row.lifecycle not in TERMINAL:
+                raise Refused(f"it is {row.lifecycle.lower()}; stop or cancel it first")
+            await self._clean_up(plan_id)
+            await self._supervisor.delete(plan_id, self._clock.now_ms())
+
+    async def _clean_up(self, plan_id: str) -> None:
         state: PlanState = await self._supervisor.read(plan_id, lambda state, _: state)
         for node in state.nodes.values():
             await self._remove_worktrees(state, node)
@@ -164,7 +167,6 @@ class Plans:
             if key.startswith(f"{plan_id}/"):
                 await self._executor.forget(key)
         await self._logs.delete(plan_id)
-        await self._supervisor.delete(plan_id, self._clock.now_ms())
 
     async def _remove_worktrees(self, state: PlanState, node: NodeState) -> None:
         repo = state.facts.repo_path

@@ -22,6 +22,9 @@ from pilothouse.errors import BadInput, NotFound
 
 Json = dict[str, Any]
 
+_PAGE = 1000
+"""Segments read from the store at a time."""
+
 
 class Queries:
     """Reads. All raise ``NotFound`` and ``Gone`` where an id is given."""
@@ -63,7 +66,7 @@ class Queries:
         await self._store.row(run_id)
         found: list[Recorded] = []
         while len(found) < limit:
-            segments = await self._store.read(run_id, after)
+            segments = await self._store.read(run_id, after, min(limit, _PAGE))  # each holds one event or more
             if not segments:
                 break
             for segment in segments:

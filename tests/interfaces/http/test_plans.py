@@ -143,6 +143,19 @@ def test_what_failed_is_tried_again_in_a_new_leg() -> None:
     run(journey())
 
 
+def test_a_plan_that_is_being_deleted_cannot_be_gone_on_with_nor_deleted_twice() -> None:
+    async def journey() -> None:
+        async with inside() as at:
+            plan_id = await submit(at.services, "fail")
+            await ended(at.services, plan_id)
+            with at.services.supervisor.deleting(plan_id):
+                refusal(await at.client.post(f"/api/plans/{plan_id}/retry"), 409, "refused")
+                refusal(await at.client.delete(f"/api/plans/{plan_id}"), 409, "refused")
+            assert (await at.client.delete(f"/api/plans/{plan_id}")).status_code == 204
+
+    run(journey())
+
+
 def test_a_plan_is_deleted_once_it_has_ended_and_is_gone_from_then_on() -> None:
     async def journey() -> None:
         async with inside() as at:
