@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import platformdirs
-from pydantic import Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -20,6 +20,10 @@ from pydantic_settings import (
 )
 
 from pilothouse.errors import BadInput
+
+
+def _upper(level: object) -> object:
+    return level.upper() if isinstance(level, str) else level
 
 
 class Settings(BaseSettings):
@@ -49,7 +53,9 @@ class Settings(BaseSettings):
     database_url: str | None = Field(
         default=None, description="Another database than the SQLite file in the data directory (not built yet)."
     )
-    log_level: str = Field(default="INFO", description="Of the server's own log: DEBUG, INFO, WARNING or ERROR.")
+    log_level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)] = Field(
+        default="INFO", description="Of the server's own log: DEBUG, INFO, WARNING or ERROR."
+    )
 
     @classmethod
     def settings_customise_sources(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from tests.interfaces.cli.story import PLAN_ID, Story, job
 
 from pilothouse.core.plan.spec_parse import parse_plan
 from pilothouse.interfaces.cli.main import VERBS
+from pilothouse.interfaces.cli.verbs.serve import serve
 
 SOURCE = Path(__file__).parents[3] / "src"
 OTHER_ID = "0193b2c4-ffff-7000-8000-000000000002"
@@ -86,7 +89,6 @@ def test_a_plan_is_shown_with_its_nodes(owner: FakeOwner, say: Say) -> None:
         "✗ failed  tidy up  0 of 1 nodes succeeded in 0.9s\n"
         "plan    0193b2c4-ffff\n"
         "result  branch feature/search at cccccccccccc in /repo (nothing merged into it)\n"
-        "error   no node succeeded\n"
         "nodes   1 failed\n"
         "failed  only: work exited with 1\n"
         "        pilothouse plan logs 0193b2c4-ffff only\n"
@@ -104,6 +106,20 @@ def test_a_node_that_waits_is_shown_as_waiting_with_the_command_that_answers(own
     assert "waits   What happened?\n        `pilothouse approvals answer w1 rerun` (or accept)\n" in out
 
 
+def test_serve_as_json_says_its_url_at_once_also_into_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(pipe, encoding="utf-8"))
+    arrived: list[bytes] = []
+
+    def serving(*, announce: Callable[[str], None], **_: object) -> None:
+        announce("http://127.0.0.1:1/login?token=t")
+        arrived.append(pipe.getvalue())
+
+    monkeypatch.setattr("pilothouse.app.serve", serving)
+    serve(no_open=True, as_json=True)
+    assert json.loads(arrived[0]) == {"url": "http://127.0.0.1:1/login?token=t"}
+
+
 @pytest.mark.parametrize("given", [PLAN_ID, "last", "0193b2c4-5d6e", "0193b2c4-5", "0193B2C4-5D6E"])
 def test_a_plan_is_found_by_its_id_its_beginning_or_as_the_last_one(owner: FakeOwner, say: Say, given: str) -> None:
     assert json.loads(say("plan", "show", given, "--json").out)["planId"] == PLAN_ID
@@ -115,6 +131,7 @@ def test_a_plan_is_found_by_its_id_its_beginning_or_as_the_last_one(owner: FakeO
         ("0193", "2 of them begin with '0193': 0193b2c4-5d6e, 0193b2c4-ffff (give more of the id)"),
         ("ffff", "no plan begins with 'ffff'; see `pilothouse plan list`"),
         ("019", "'019' is too short for the beginning of an id (give 4 characters or more, or `last`)"),
+        ("../repos", "'../repos' is no id; see `pilothouse plan list`"),
         (PLAN_ID[:-1] + "9", f"there is no run '{PLAN_ID[:-1]}9'"),
     ],
 )
@@ -164,7 +181,7 @@ def test_a_retry_names_its_nodes(owner: FakeOwner, say: Say) -> None:
 def test_logs_of_all_nodes_are_told_apart(owner: FakeOwner, say: Say) -> None:
     assert say("plan", "logs", "last").out == "==> api <==\none\ntwo\nthree\n"
     assert say("plan", "logs", "last", "api", "--tail", "1").out == "three\n"
-    assert say("plan", "logs", "last", "web").err == "nothing was printed yet\n"
+    assert say("plan", "logs", "last", "web").err == "nothing was printed\n"
 
 
 def test_output_is_followed_to_the_end_of_the_plan(owner: FakeOwner, say: Say) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from pilothouse.errors import BadInput, NotFound
@@ -14,6 +15,7 @@ _SHORTEST = 4
 _PAGE = 200
 _MOST_PAGES = 100
 _SHOWN = 5
+_LIKE_AN_ID = re.compile(r"[0-9a-fA-F-]{1,36}")
 
 
 def find_plan(client: Client, given: str) -> str:
@@ -28,8 +30,10 @@ def find_run(client: Client, given: str, *, kind: str | None = None) -> str:
         if not newest:
             raise NotFound(f"there is no {what} yet")
         return str(newest[0]["id"])
-    if len(given) >= _FULL:
-        return given
+    if not _LIKE_AN_ID.fullmatch(given):
+        raise NotFound(f"{given!r} is no id; see `pilothouse {what if kind else 'runs'} list`")
+    if len(given) == _FULL:
+        return given.lower()
     if len(given) < _SHORTEST:
         raise BadInput(f"{given!r} is too short for the beginning of an id", fix="give 4 characters or more, or `last`")
     found = [run_id for run_id in _ids(client, kind) if run_id.startswith(given.lower())]

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from pilothouse.interfaces.cli.client import segment
 from pilothouse.interfaces.cli.options import AsJson, DataDir, WaitId
 from pilothouse.interfaces.cli.owners import connect
 from pilothouse.interfaces.cli.printing import print_json, print_table
@@ -50,7 +51,7 @@ def answer(
     data_dir: DataDir = None,
 ) -> None:
     """Answer what waits. The first answer counts."""
-    row = connect(data_dir).post(f"/api/approvals/{wait}", {"answer": answer})
+    row = connect(data_dir).post(f"/api/approvals/{segment(wait)}", {"answer": answer})
     if as_json:
         print_json(row)
     else:

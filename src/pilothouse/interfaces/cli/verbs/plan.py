@@ -16,7 +16,7 @@ from pilothouse.interfaces.cli.owners import connect
 from pilothouse.interfaces.cli.printing import colours, print_json, print_table
 from pilothouse.interfaces.cli.stopping import await_end, report_end
 from pilothouse.interfaces.cli.summary import print_summary
-from pilothouse.interfaces.cli.words import ago, counted, duration, short
+from pilothouse.interfaces.cli.words import ago, counted, duration, one_line, short
 
 app = typer.Typer(
     help="List, show and control plans and their nodes.",
@@ -87,8 +87,10 @@ def _status(node: dict[str, Any]) -> str:
 
 
 def _took(node: dict[str, Any]) -> str:
+    """How long the last attempt took: between attempts a node may have waited for days."""
+    begun = min((phase["startedAt"] for phase in node["phases"].values() if phase["startedAt"]), default=None)
     ended = int(time.time() * 1000) if node["status"] == "running" else node["endedAt"]
-    return duration(ended - node["startedAt"]) if ended and node["startedAt"] else ""
+    return duration(ended - begun) if ended and begun else ""
 
 
 def _seq(client: Client, plan_id: str) -> int:
@@ -127,7 +129,7 @@ def logs(
     attempt: Annotated[
         int | None, typer.Option("--attempt", metavar="N", min=1, help="This attempt; else the last one.")
     ] = None,
-    tail: Annotated[int | None, typer.Option("--tail", metavar="N", min=0, help="Only the last lines.")] = None,
+    tail: Annotated[int | None, typer.Option("--tail", metavar="N", min=1, help="Only the last lines.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is printed, to the end.")] = False,
     as_json: AsJson = False,
     data_dir: DataDir = None,
@@ -158,7 +160,9 @@ def logs(
             print(f"==> {name} <==")
         print(part["text"], end="" if part["text"].endswith("\n") or not part["text"] else "\n")
     if not any(part["text"] for part in found):
-        note("nothing was printed yet")
+        # What failed without a word, such as the setup of a worktree, is looked for here too.
+        error = client.get(f"/api/plans/{plan_id}/nodes/{segment(node)}").get("error") if node is not None else None
+        note(f"nothing was printed; {node}: {one_line(error)}" if error else "nothing was printed")
 
 
 @app.command()
@@ -253,14 +257,14 @@ def retry(
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> int:
-    """Try again what failed, was blocked or canceled."""
+    """Try again what failed, or the nodes named, also canceled ones; what they blocked waits again."""
     client = connect(data_dir)
     plan_id = find_plan(client, plan)
     before = _seq(client, plan_id)
     found = client.post(f"/api/plans/{plan_id}/retry", {"nodes": node or [], "fresh": fresh})
     if follow:
         return _follow(client, data_dir, plan_id, seen=before, ended=before + 1, as_json=as_json, no_color=no_color)
-    _said(found, f"tries again: {', '.join(node) if node else 'everything that did not succeed'}", as_json=as_json)
+    _said(found, f"tries again: {', '.join(node) if node else 'what failed'}", as_json=as_json)
     return ExitCode.SUCCEEDED
 
 

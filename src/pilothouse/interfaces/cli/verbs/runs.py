@@ -127,7 +127,7 @@ def resume(run: RunId, as_json: AsJson = False, data_dir: DataDir = None) -> Non
 
 @app.command()
 def retry(run: RunId, as_json: AsJson = False, data_dir: DataDir = None) -> None:
-    """Try again what did not succeed."""
+    """Try again what failed."""
     _control(run, "retry", as_json, data_dir)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import webbrowser
 from typing import Annotated
 
@@ -31,6 +32,7 @@ def serve(
     def announce(url: str) -> None:
         if as_json:
             print_json({"url": url})
+            sys.stdout.flush()  # who reads a pipe waits for it
         else:
             print(url, flush=True)
         if not no_open:
