@@ -197,11 +197,21 @@ def run_background_owner(data_dir: Path | None) -> None:
 
 def _run(main: Coroutine[Any, Any, None]) -> None:
     try:
-        import uvloop
-    except ImportError:
-        asyncio.run(main)
-    else:
-        uvloop.run(main)
+        try:
+            import uvloop
+        except ImportError:
+            asyncio.run(main)
+        else:
+            uvloop.run(main)
+    except ExceptionGroup as group:
+        raise _alone(group) from None
+
+
+def _alone(error: Exception) -> Exception:
+    """What failed alone comes out as itself, out of however many task groups, so that the door can say it."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 async def _serve(settings: Settings, mode: str, announce: Callable[[str], None]) -> None:
@@ -210,7 +220,7 @@ async def _serve(settings: Settings, mode: str, announce: Callable[[str], None])
     from pilothouse.interfaces.http.guard import Guard
     from pilothouse.interfaces.http.server import serve as serve_http
 
-    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     data_dir = private_dir(settings.data_dir)
     where = socket_path(data_dir)
     stop = asyncio.Event()

@@ -57,7 +57,7 @@ def test_a_second_ctrl_c_leaves_the_run_and_says_how_to_reach_it(at: Desk, repo:
     os.kill(warden, signal.SIGSTOP)  # so that the stop takes as long as the test likes
     try:
         run.press_ctrl_c()
-        run.says("Ctrl-C again leaves it running")
+        run.says("Ctrl-C again leaves before it has ended")
         run.press_ctrl_c()
         left = run.wait()
     finally:

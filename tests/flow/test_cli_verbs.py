@@ -225,3 +225,14 @@ def test_ids_may_be_shortened_as_long_as_they_mean_one_plan(at: Desk, repo: Repo
 
 def tmp(at: Desk, name: str) -> Path:
     return at.path / name
+
+
+def test_a_plan_that_starts_paused_says_what_starts_it(at: Desk, repo: Repo) -> None:
+    text = "name: later\nstartPaused: true\njobs: [{producerId: a, task: A, expectsNoChanges: true, work: 'true'}]\n"
+    said = at.run("run", at.plan(text), "--repo", repo.path, "--detach")
+    assert said.code == 0
+    starts = f"pilothouse plan resume {said.out[:13]}"
+    assert starts in said.err
+    assert starts in at.run("plan", "show", "last").out
+    assert at.run("plan", "resume", "last", "--follow").code == 0
+    assert at.run("plan", "logs", "last", "a").err == "nothing was printed\n"

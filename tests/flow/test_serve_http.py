@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -264,6 +265,18 @@ def test_a_server_that_is_asked_to_end_does_so_although_streams_are_open_and_wor
     (at.path / "gate").touch()
     assert at.run("plan", "show", "last", "--follow").code == 0
     assert repo.show("held", "a") == "1\n"
+
+
+def test_a_port_or_an_address_that_cannot_be_had_is_one_sentence(at: Desk) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        busy = at.run("serve", "--no-open", "--port", port)
+    nowhere = at.run("serve", "--no-open", "--port", "0", "--host", "no such host")
+    for said in (busy, nowhere):
+        assert (said.code, said.out) == (2, "")
+        assert "should not have happened" not in said.err
+        [_] = [line for line in said.err.splitlines() if line.startswith("error: ")]
+    assert port in busy.err
 
 
 def test_the_description_names_every_route(at: Desk) -> None:

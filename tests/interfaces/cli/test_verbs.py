@@ -95,7 +95,7 @@ def test_a_plan_is_shown_with_its_nodes(owner: FakeOwner, say: Say) -> None:
         "next    pilothouse plan retry 0193b2c4-ffff\n"
         "\n"
         "NODE  STATUS    TRIES  TOOK  GROUP\n"
-        "only  ✗ failed  1      0.4s\n"
+        "only  ✗ failed  1      0.3s\n"
     )
 
 

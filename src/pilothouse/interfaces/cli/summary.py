@@ -34,10 +34,11 @@ def summary_fields(view: dict[str, Any]) -> Iterable[tuple[str, str]]:
     yield "plan", plan
     yield "result", _result(view)
     yield "note", one_line(view.get("note") or "")
-    yield "error", one_line(view.get("error") or "")
     if set(view["counts"]) - {"succeeded"}:
         yield "nodes", counted(view["counts"])
     failed = [node for node in view["nodes"] if node["status"] == "failed"]
+    if not failed and view["status"] == "failed":  # else it would say again what its nodes say
+        yield "error", one_line(view.get("error") or "no reason given")
     for node in failed[:_MOST]:
         yield "failed", f"{node['producerId']}: {one_line(node.get('error') or 'no reason given')}"
         yield "", f"pilothouse plan logs {plan} {_quoted(node['producerId'])}"
@@ -62,7 +63,7 @@ def _result(view: dict[str, Any]) -> str:
 
 
 def _next(status: str, plan: str) -> str:
-    if status == "stopped":
+    if status in ("created", "paused", "stopped"):
         return f"pilothouse plan resume {plan}"
     if status in ("failed", "partial"):
         return f"pilothouse plan retry {plan}"

@@ -62,8 +62,8 @@ def tell(state: PlanState, recorded: Recorded) -> str | None:
 
 
 def _moved(node: NodeState) -> str:
-    if node.status is NodeStatus.SUCCEEDED and node.started_at is not None and node.ended_at is not None:
-        return f"succeeded in {duration(node.ended_at - node.started_at)}"
+    if node.status is NodeStatus.SUCCEEDED and node.attempt.ended_at is not None:
+        return f"succeeded in {duration(node.attempt.ended_at - node.attempt.started_at)}"
     if not node.error:
         return str(node.status)
     error = one_line(node.error)

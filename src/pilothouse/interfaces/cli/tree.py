@@ -135,8 +135,8 @@ def running_phase(node: NodeState) -> Phase | None:
 def _elapsed(node: NodeState, now: int) -> str:
     if node.status in ACTIVE and node.attempts:
         return duration(now - node.attempt.started_at)
-    if node.started_at is not None and node.ended_at is not None:
-        return duration(node.ended_at - node.started_at)
+    if node.attempts and node.attempt.ended_at is not None:
+        return duration(node.attempt.ended_at - node.attempt.started_at)
     return ""
 
 

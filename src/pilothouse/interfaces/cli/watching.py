@@ -190,7 +190,7 @@ class Watch:
         self._handled += 1
         if not self._stops or self._handled > 1:
             return True
-        self._screen.say("stopping; Ctrl-C again leaves it running")
+        self._screen.say("stopping; Ctrl-C again leaves before it has ended")
         self._stop()
         return False
 

@@ -49,9 +49,14 @@ def run(
         body = {"text": text, "repoPath": str(repo_path), "updateCheckout": update_checkout, "registerRepo": True}
         view = client.post("/api/plans", body, timeout=120.0)
         plan_id = str(view["planId"])
+        name = short(plan_id)
+        begun = "started"
+        if view["status"] == "created":  # it said ``startPaused``
+            begun = f"waits; `pilothouse plan resume {name}` starts it"
+            if not detach:
+                note(begun)
         if detach:
-            name = short(plan_id)
-            note(f"started; `pilothouse plan show {name} --follow` follows it, `pilothouse plan stop {name}` stops it")
+            note(f"{begun}; `pilothouse plan show {name} --follow` follows it, `pilothouse plan stop {name}` stops it")
             if as_json:
                 print_json(view)
             else:
