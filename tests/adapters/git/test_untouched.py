@@ -134,3 +134,19 @@ def test_what_a_link_in_place_of_a_worktree_leads_to_is_not_rescued(world: RealW
 
     asyncio.run(world.adapter.remove_worktree(world.repo, str(path)))
     assert (private / "id").read_text() == "secret\n"
+
+
+def test_another_directory_that_was_made_the_working_tree_is_not_committed(world: RealWorld) -> None:
+    path = Path(world.trees, "plan/node/1")
+    asyncio.run(world.adapter.add_worktree(world.repo, str(path), world.base))
+    Path(world.repo, "untracked.txt").write_text("theirs\n")
+    (path / "new.txt").write_text("new\n")
+    sh(world.repo, "config", "extensions.worktreeConfig", "true")
+    sh(path, "config", "--worktree", "core.worktree", world.repo)
+
+    made = asyncio.run(
+        world.adapter.commit_all(str(path), baseline=world.base, message="m", expects_no_changes=False, evidence_id="e")
+    )
+
+    assert isinstance(made, Committed)
+    assert world.files(made.commit) == world.files(world.base) | {"new.txt": "new\n"}

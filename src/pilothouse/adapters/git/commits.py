@@ -45,8 +45,10 @@ async def commit_all(
         # Somebody checked a branch out here. Branches move by compare-and-swap only, so leave it where it is.
         head = await worktree_head(git, path)
         await git.run("update-ref", "--no-deref", "HEAD", head, cwd=path, ceiling=True)
-    await _stage(git, path)
-    if await _commit(git, identity, path, message):
+    # Named explicitly: a ``core.worktree`` that was set here would have the files of another directory committed.
+    place = {"GIT_DIR": str(admin), "GIT_WORK_TREE": path}
+    await _stage(git, path, place)
+    if await _commit(git, identity, path, place, message):
         return Committed(commit=await worktree_head(git, path))
     head = await worktree_head(git, path)
     # Going back to an ancestor is no work: taking it for some would drop what the dependencies brought.
@@ -71,25 +73,25 @@ def read_evidence(path: str, evidence_id: str) -> str | None:
         return None
 
 
-async def _stage(git: Runner, path: str) -> None:
-    staged = await git.run("add", "--all", cwd=path, ceiling=True, timeout=SLOW_SECONDS)
+async def _stage(git: Runner, path: str, place: dict[str, str]) -> None:
+    staged = await git.run("add", "--all", cwd=path, env=place, timeout=SLOW_SECONDS)
     for line in staged.stderr.splitlines():
         if "adding embedded git repository" in line:
             _log.warning("git.embedded_repository path=%s %s: only its commit is recorded", path, line)
     if any(Path(path, folder).exists() for folder in OURS):
         # Not an exclude pathspec for ``add``: that fails when the folder is ignored already.
-        await git.run("reset", "--quiet", "--", *OURS, cwd=path, ceiling=True)
+        await git.run("reset", "--quiet", "--", *OURS, cwd=path, env=place)
 
 
-async def _commit(git: Runner, identity: Identity, path: str, message: str) -> bool:
+async def _commit(git: Runner, identity: Identity, path: str, place: dict[str, str], message: str) -> bool:
     """False when there was nothing to commit. Committing blindly saves the ``git status`` before it."""
     made = await identity.run(
         "commit", "--quiet", "--no-verify", "--no-status", "--allow-empty-message", "--cleanup=whitespace", "-F", "-",
-        cwd=path, stdin=message or "\n", ceiling=True, ok=(0, 1), timeout=SLOW_SECONDS,
+        cwd=path, stdin=message or "\n", env=place, ok=(0, 1), timeout=SLOW_SECONDS,
     )  # fmt: skip
     if made.status == 0:
         return True
-    staged = await git.run("diff", "--cached", "--quiet", cwd=path, writes=False, ceiling=True, ok=(0, 1))
+    staged = await git.run("diff", "--cached", "--quiet", cwd=path, env=place, writes=False, ok=(0, 1))
     if staged.status == 1:
         raise GitFailed(["commit"], made.status, made.stderr)
     return False
