@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 
 import msgspec
 
@@ -113,11 +113,6 @@ class PlanEffects:
             except ExecutorFailed:
                 await self._clock.sleep(_PATIENCE_S[1])
 
-    async def forget(self, keys: list[str]) -> None:
-        """Nobody will ask for the ends of these commands again."""
-        for key in keys:
-            await self._executor.forget(key)
-
 
 async def _to_the_end(news: AsyncIterator[Grew | Exit], reporter: _Reporter) -> Exit | ExecutorFailed:
     try:
@@ -166,8 +161,3 @@ class _Reporter:
             )
             self._said = self._to
             self._within.record((event,))
-
-
-def keys_of(open_effects: Mapping[str, Effect], run_id: str) -> list[str]:
-    """What the executor calls the commands among a run's effects."""
-    return [command_key(run_id, key) for key, effect in open_effects.items() if isinstance(effect, RunWork)]
