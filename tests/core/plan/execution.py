@@ -277,3 +277,12 @@ def with_every_phase() -> Execution:
     run = Execution(task("a"), task("b"), task("end", "a", "b", checks=True))
     run.finish("a", "b")
     return run
+
+
+def waiting_for_a_review() -> Execution:
+    """The only node at work, "a", was lost with its executor and a person is asked; "b" depends on it."""
+    run = Execution(task("a"), task("b", "a"))
+    run.until("a", Phase.WORK)
+    run.restart(instance=SECOND_LIFE)
+    assert run.wait
+    return run
