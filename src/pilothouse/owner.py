@@ -14,7 +14,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from pilothouse.errors import Unavailable
@@ -36,8 +36,12 @@ class Owner:
 
 
 def private_dir(path: Path) -> Path:
-    """Make sure a directory exists that only its owner can enter. Raises ``Unavailable`` when it is somebody else's."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Make sure a directory exists that only its owner can enter. Raises ``Unavailable`` when it is somebody else's,
+    or cannot be made."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unavailable(f"nothing can be kept in {path}: {error.strerror}") from error
     return _closed(path, path.stat())
 
 
@@ -66,8 +70,10 @@ def socket_path(data_dir: Path) -> Path:
 def read_owner(data_dir: Path) -> Owner | None:
     """The owner that says it serves this directory, alive or not; None without one."""
     try:
-        return Owner(**json.loads((data_dir / "owner.json").read_text("utf-8")))
-    except (FileNotFoundError, ValueError, TypeError):
+        said = json.loads((data_dir / "owner.json").read_text("utf-8"))
+        known = {field.name for field in fields(Owner)}  # a newer version may say more
+        return Owner(**{name: value for name, value in dict(said).items() if name in known})
+    except (FileNotFoundError, NotADirectoryError, ValueError, TypeError):
         return None
 
 
