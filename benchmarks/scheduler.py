@@ -60,15 +60,14 @@ _SIZES: dict[Size, tuple[tuple[int, ...], int]] = {
 def measure(size: Size) -> Iterator[Shown]:
     nodes, rounds = _SIZES[size]
     per_node: list[list[float]] = []
+    beside = "graphlib over the same edges"
     for number in nodes:
         spec = layered(number)
         edges = {job.producer_id: job.dependencies for job in spec.jobs}
         ours, floor = in_turns(rounds, lambda spec=spec: _ours(spec), lambda edges=edges: _floor(edges))  # type: ignore[misc]
-        yield Figure(
-            f"build and run {number} nodes to their end", ours, floor, "graphlib over the same edges", AtMost(10)
-        )
+        yield Figure(f"build and run {number} nodes to their end", ours, floor, beside, AtMost(10))
         order, floor = in_turns(rounds, lambda spec=spec: _order(spec), lambda edges=edges: _floor(edges))  # type: ignore[misc]
-        yield Figure(f"build and order {number} nodes", order, floor, "graphlib over the same edges", AtMost(10))
+        yield Figure(f"build and order {number} nodes", order, floor, beside, AtMost(10))
         per_node.append([taken / number for taken in ours])
     yield Figure(
         f"time per node, {nodes[1]} nodes", per_node[1], per_node[0], f"ours with {nodes[0]} nodes", AtMost(1.2)
