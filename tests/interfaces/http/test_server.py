@@ -16,6 +16,7 @@ from tests.interfaces.http.test_plans import refusal
 from tests.support.services import PATIENCE_S, ended, plan, submit
 
 from pilothouse.errors import BadInput, Unavailable
+from pilothouse.interfaces.http import server
 from pilothouse.interfaces.http.server import serve
 from pilothouse.interfaces.http.sockets import bind_tcp, bind_unix
 
@@ -185,3 +186,35 @@ def test_signals_are_left_alone(tmp_path: Path) -> None:
             assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
     run(journey())
+
+
+async def _answer_to(tmp_path: Path, head: bytes) -> bytes:
+    """What a connection that sends ``head`` and then nothing more gets, until it is closed."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        raise AssertionError("the request is not complete")
+
+    stop, ports = asyncio.Event(), asyncio.Queue[int | None]()
+    task = asyncio.create_task(
+        serve(app, app, socket_path=tmp_path / "s", host="127.0.0.1", port=0, ready=ports.put_nowait, stop=stop)
+    )
+    reader, writer = await asyncio.open_connection("127.0.0.1", await ports.get())
+    try:
+        writer.write(head)
+        async with asyncio.timeout(8):
+            return await reader.read()
+    finally:
+        writer.close()
+        stop.set()
+        await task
+
+
+def test_a_head_without_end_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
+    head = b"GET / HTTP/1.1\r\nX-Long: " + b"a" * (server.MAX_HEAD + 1)
+    assert run(_answer_to(tmp_path, head)).startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.parametrize("head", [b"", b"GET / HTTP/1.1\r\nHost: "])
+def test_who_connects_and_asks_nothing_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: bytes) -> None:
+    monkeypatch.setattr(server, "HEAD_S", 0.05)
+    assert run(_answer_to(tmp_path, head)) == b""

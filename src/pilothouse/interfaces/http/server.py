@@ -26,6 +26,12 @@ log = logging.getLogger(__name__)
 GRACE_S = 3
 """Seconds for requests to finish when the server stops; then they are cut off."""
 
+HEAD_S = 10.0
+"""Seconds for the head of a request to arrive."""
+
+MAX_HEAD = 64 << 10
+"""Bytes of a request's head."""
+
 _TICK_S = 1.0
 """How often uvicorn renews the Date header."""
 
@@ -73,13 +79,50 @@ async def serve(
 
 
 class _Protocol(HttpToolsProtocol):
-    """Notes who is at the other end of a Unix socket, where every request of the connection finds it."""
+    """Notes who is at the other end of a Unix socket, where every request of the connection finds it; and bounds what
+    somebody can make us hold before we know who it is: the size of a request's head, and the wait for it."""
+
+    _head = 0
+    """Bytes of a head that is not complete yet."""
+    _in_head = True
+    _patience: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in the base class
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family == socket.AF_UNIX:
             self.app_state: dict[str, Any] = {**self.app_state, "peer_uid": _uid_or_nobody(sock)}
         super().connection_made(transport)
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._in_head:
+            self._head += len(data)
+            if self._head > MAX_HEAD and not self.transport.is_closing():
+                self.send_400_response("The head of this request is too large.")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head, self._head = True, 0
+        self._await_head()
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._stop_waiting()
+        super().on_headers_complete()
+
+    def _await_head(self) -> None:
+        if self._patience is None:
+            self._patience = self.loop.call_later(HEAD_S, self.transport.close)
+
+    def _stop_waiting(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
 
 
 def _uid_or_nobody(sock: socket.socket) -> int | None:
