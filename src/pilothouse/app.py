@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import hashlib
 import logging
 import os
 import signal
@@ -63,7 +64,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
     from pilothouse.engine.supervisor import Driven, supervising
 
     data_dir = private_dir(settings.data_dir)
-    worktree_root = str(private_dir(settings.worktree_root or data_dir / "worktrees").resolve())
+    worktree_root = str(private_dir(_worktree_root(settings.worktree_root, data_dir)).resolve())
     clock, ids = SystemClock(), Uuid7Ids()
     async with contextlib.AsyncExitStack() as stack:
         store = await open_event_store(settings.database_url or data_dir / "pilothouse.db")
@@ -112,6 +113,14 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
         if not supervisor.live:  # a run between two commands needs the life of the warden that it was placed on
             with contextlib.suppress(PilothouseError):
                 await executor.shutdown(when_idle=True)
+
+
+def _worktree_root(asked: Path | None, data_dir: Path) -> Path:
+    """A directory that is ours alone: what lies three levels deep in it, and no plan knows, is removed as an orphan. So
+    never the one a person named, which may hold anything; nor that of another data directory."""
+    if asked is None:
+        return data_dir / "worktrees"
+    return asked / f"pilothouse-{hashlib.sha256(os.fsencode(data_dir.resolve())).hexdigest()[:8]}"
 
 
 async def _warm_up(executor: LocalExecutor) -> None:

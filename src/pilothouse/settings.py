@@ -36,7 +36,8 @@ class Settings(BaseSettings):
         description="Where everything is kept: the log, output, worktrees, sockets.",
     )
     worktree_root: Path | None = Field(
-        default=None, description="Where worktrees are made; by default `worktrees` in the data directory."
+        default=None,
+        description="Where worktrees are made, in a folder of their own; by default `worktrees` in the data directory.",
     )
     max_parallel: int = Field(default=16, ge=1, le=1024, description="How many nodes may work at once, over all plans.")
     orphan_grace: float = Field(
