@@ -161,6 +161,10 @@ def test_a_file_that_is_no_plan_is_refused_before_any_server_is_asked(
     assert not (data_dir / "owner.log").exists()
 
 
+def test_an_empty_plan_name_is_refused_as_that(say: Say) -> None:
+    assert say("run", "").err == "error: PLAN is empty (give the path of a plan file, or - for stdin)\n"
+
+
 def test_a_refusal_of_the_owner_is_one_sentence_with_the_field_and_the_fix(
     owner: FakeOwner, say: Say, plan: Path
 ) -> None:

@@ -71,6 +71,8 @@ def run(
 
 def read_plan(name: str) -> tuple[str, str, Path]:
     """(text, what to call it, the directory it is relative to) of a plan file. Raises ``BadInput``."""
+    if not name:  # as from a shell variable that is not set
+        raise BadInput("PLAN is empty", fix="give the path of a plan file, or - for stdin")
     try:
         if name == "-":
             data, source, base = sys.stdin.buffer.read(MAX_BYTES + 1), "stdin", Path.cwd()
