@@ -15,7 +15,6 @@ from pilothouse.interfaces.http.logins import FAILURES, IDLE_S, WINDOW_S, Logins
 from pilothouse.interfaces.http.origins import Origins
 from pilothouse.interfaces.http.problems import NoCredential, TooManyTries
 
-BROWSER = {"x-requested-with": "test"}
 
 
 @pytest.mark.parametrize("uid", [os.getuid() + 1, None])
@@ -48,7 +47,7 @@ def test_over_tcp_only_health_is_shown_without_a_credential() -> None:
                     for method in methods:
                         if path in {"/healthz", "/readyz", "/login", "/api/login"}:
                             continue
-                        refusal(await stranger.request(method, path, headers=BROWSER), 401, "no_credential")
+                        refusal(await stranger.request(method, path), 401, "no_credential")
                 for path in ("/docs", "/openapi.json", "/nope", "/api/login/", "/healthz/x"):
                     refusal(await stranger.get(path), 401, "no_credential")
 
@@ -79,7 +78,7 @@ def test_a_token_logs_in_once_and_the_cookie_is_kept_from_scripts_and_other_site
                 assert (await browser.get("/api/plans")).status_code == 200
                 refusal(await browser.get(f"/login?token={token}"), 401, "no_credential")
                 assert (await browser.get("/api/plans")).status_code == 200
-                assert (await browser.post("/api/logout", headers=BROWSER)).status_code == 204
+                assert (await browser.post("/api/logout")).status_code == 204
                 refusal(await browser.get("/api/plans"), 401, "no_credential")
                 browser.cookies.set("pilothouse-8484", cookie.value)
                 refusal(await browser.get("/api/plans"), 401, "no_credential")
@@ -119,14 +118,16 @@ def test_cookies_of_other_programs_on_this_host_do_no_harm() -> None:
 @pytest.mark.parametrize(
     ("headers", "admitted"),
     [
-        ({}, False),
-        ({"x-requested-with": "fetch"}, True),
+        ({}, True),  # a program: browsers say where they come from
+        ({"sec-fetch-site": "same-origin"}, True),
+        ({"sec-fetch-site": "same-site"}, False),
+        ({"sec-fetch-site": "cross-site"}, False),
         ({"origin": "http://127.0.0.1"}, True),
         ({"origin": "http://localhost"}, True),
         ({"origin": "http://evil.example"}, False),
-        ({"origin": "http://evil.example", "x-requested-with": "fetch"}, False),
-        ({"origin": "null", "x-requested-with": "fetch"}, False),
-        ({"host": "evil.example", "x-requested-with": "fetch"}, False),
+        ({"origin": "http://evil.example", "sec-fetch-site": "same-origin"}, False),
+        ({"origin": "null"}, False),
+        ({"host": "evil.example"}, False),
     ],
 )
 def test_a_request_that_changes_something_must_come_from_a_page_of_ours(
@@ -135,7 +136,6 @@ def test_a_request_that_changes_something_must_come_from_a_page_of_ours(
     async def journey() -> None:
         async with inside() as at:
             browser = await logged_in(at)
-            del browser.headers["x-requested-with"]
             response = await browser.post("/api/stop-everything", headers=headers)
             assert response.status_code == (200 if admitted else 403), response.text
 
@@ -171,9 +171,9 @@ def test_a_server_answers_to_its_own_names_only(bound: str, port: int, host: str
         return True
 
     origins = Origins(bound, port)
-    assert asked(lambda: origins.check("GET", host, None, False)) is ours
-    assert asked(lambda: origins.check("POST", host, f"http://{host}", False)) is ours
-    assert not asked(lambda: origins.check("GET", host, f"https://{host}", False))
+    assert asked(lambda: origins.check("GET", host, None, None)) is ours
+    assert asked(lambda: origins.check("POST", host, f"http://{host}", None)) is ours
+    assert not asked(lambda: origins.check("GET", host, f"https://{host}", None))
 
 
 class Hand:

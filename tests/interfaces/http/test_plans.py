@@ -221,7 +221,6 @@ async def logged_in(at: Inside) -> httpx.AsyncClient:
     """A browser at the TCP door."""
     at.guard.listening("127.0.0.1", 80)
     browser = client_of(at.guard.tcp(at.app), "http://127.0.0.1")
-    browser.headers["x-requested-with"] = "test"
     answered = await browser.post("/api/login", json={"token": at.guard.new_token()})
     assert answered.status_code == 204, answered.text
     return browser

@@ -89,7 +89,7 @@ class Guard:
             if self._origins is None:
                 raise Denied("not ready yet")
             self._origins.check(
-                scope["method"], headers.get("host", ""), headers.get("origin"), "x-requested-with" in headers
+                scope["method"], headers.get("host", ""), headers.get("origin"), headers.get("sec-fetch-site")
             )
             session = self._session(headers)
             if session is not None and self._logins.knows(session):

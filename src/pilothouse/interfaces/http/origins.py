@@ -13,6 +13,8 @@ from pilothouse.errors import Denied
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _HTTP_PORT = "80"
+_OWN_SITES = frozenset({"same-origin", "none"})
+"""``none``: the person did it, from the address bar or a bookmark."""
 
 
 class Origins:
@@ -25,18 +27,19 @@ class Origins:
         # Who listens on every address is known by each of them. An address is no name that could be rebound.
         self._any_address = name in {"0.0.0.0", "[::]"}
 
-    def check(self, method: str, host: str, origin: str | None, requested_with: bool) -> None:
+    def check(self, method: str, host: str, origin: str | None, site: str | None) -> None:
         """Raises ``Denied`` for a request that a foreign site may have caused.
 
-        ``requested_with``: it carries the header X-Requested-With, which a foreign page cannot send."""
+        ``site`` is the header Sec-Fetch-Site. Browsers say with one of the two where a request that changes
+        something comes from, and no page can change what they say; who says neither is no browser."""
         if not self._is_ours(host):
             raise Denied(
                 f"this server is not called {host or 'nothing'!r}; use the URL that `pilothouse serve` printed"
             )
         if origin is not None and not (origin.startswith("http://") and self._is_ours(origin.removeprefix("http://"))):
             raise Denied(f"requests from {origin!r} are not taken")
-        if method not in SAFE_METHODS and origin is None and not requested_with:
-            raise Denied("a request that changes something needs the header X-Requested-With")
+        if method not in SAFE_METHODS and site is not None and site not in _OWN_SITES:
+            raise Denied("another site cannot change anything here")
 
     def _is_ours(self, authority: str) -> bool:
         name, port = _split(authority.lower())
