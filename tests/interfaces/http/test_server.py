@@ -29,7 +29,8 @@ def test_both_doors_lead_to_the_same_server(tmp_path: Path) -> None:
             assert (await browser.get(f"/login?token={at.guard.new_token()}")).status_code == 303
             listed = (await browser.get("/api/plans")).json()["plans"]
             assert [found["id"] for found in listed] == [created.json()["id"]]
-            refusal(await browser.post("/api/stop-everything"), 403, "denied")
+            foreign = {"sec-fetch-site": "cross-site"}
+            refusal(await browser.post("/api/stop-everything", headers=foreign), 403, "denied")
             refusal(await browser.get("/api/plans", headers={"host": "evil.example"}), 403, "denied")
             refusal(await browser.get("/api/plans", headers={"origin": "http://evil.example"}), 403, "denied")
             async with browser.stream("GET", "/api/events") as response:
