@@ -15,6 +15,7 @@ from typing import NamedTuple
 _HEADS = b"refs/heads/"
 _LONGEST_CHAIN = 5
 """As in git: symbolic refs that lead further are broken."""
+_GITLINK_MODE = (0o160000).to_bytes(4, "big")
 _DETACHED = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
 
 
@@ -71,6 +72,37 @@ def detached_head(admin: Path) -> str | None:
     """The commit of a detached HEAD; None when HEAD names a branch or cannot be read this way."""
     content = read(admin / "HEAD")
     return content.decode("ascii") if content is not None and _DETACHED.match(content) else None
+
+
+def git_dir(worktree: Path) -> Path | None:
+    """Where the repository of a working tree lies, be it beside its files or pointed at."""
+    beside = worktree / ".git"
+    found = beside if beside.is_dir() else admin_dir(worktree)
+    return found if found is not None and _is_git_dir(found) else None
+
+
+def modules(admin: Path) -> list[Path]:
+    """The repositories of a worktree's submodules, of submodules in these too."""
+    found: list[Path] = []
+    for folder, names, _ in os.walk(admin / "modules"):
+        if _is_git_dir(Path(folder)):
+            found.append(Path(folder))
+            names[:] = [name for name in names if name == "modules"]
+    return found
+
+
+def may_nest(admin: Path) -> bool:
+    """Whether the worktree may hold other repositories that its index records; never a wrong no.
+
+    An index has the mode of every entry as four bytes, whatever its version; to have git list them would be a process
+    for every removal."""
+    indexes = (admin / "index", *admin.glob("sharedindex.*"))
+    return (admin / "modules").exists() or any(_GITLINK_MODE in (read(index) or b"") for index in indexes)
+
+
+def _is_git_dir(folder: Path) -> bool:
+    """A repository, or what a linked worktree has in place of one."""
+    return (folder / "HEAD").is_file() and ((folder / "objects").is_dir() or (folder / "commondir").is_file())
 
 
 def half_made(admin: Path) -> bool:

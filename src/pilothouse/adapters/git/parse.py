@@ -13,6 +13,7 @@ from pilothouse.core.plan.integration import FileChange, WorkSummary
 
 _VERSION = re.compile(r"git version (\d+)\.(\d+)(?:\.(\d+))?")
 _HEADS = "refs/heads/"
+_GITLINK = b"160000 "
 _NULL_OBJECT = re.compile(r"0+")
 
 
@@ -71,6 +72,18 @@ def worktrees(output: bytes) -> list[Worktree]:
             )
         )
     return entries
+
+
+def nested(output: bytes) -> list[str]:
+    """Repositories in ``git ls-files -z --stage --others``: recorded ones have a mode of their own, of others the
+    directory is named."""
+    found: dict[str, None] = {}
+    for entry in output.split(b"\0"):
+        if entry.startswith(_GITLINK):
+            found[os.fsdecode(entry.partition(b"\t")[2])] = None
+        elif entry.endswith(b"/"):
+            found[os.fsdecode(entry.rstrip(b"/"))] = None
+    return list(found)
 
 
 def merge_tree(output: bytes, *, clean: bool) -> MergeOutcome:

@@ -1,20 +1,18 @@
 """Saving what is in a worktree under a ref, without touching the worktree.
 
-Works with an index of its own, so it needs neither the worktree's index lock nor a finished merge; it names
-the repository explicitly, so it works when ``.git`` was deleted or replaced.
+Owns what one rescue commit holds. How files become a tree is in ``snapshot``; what other repositories inside the
+worktree hold is in ``nested``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import shutil
-import tempfile
 from pathlib import Path
 
-from pilothouse.adapters.git import layout, refs
+from pilothouse.adapters.git import layout, nested, refs, snapshot
 from pilothouse.adapters.git.objects import Identity, Tip, commit_tree
-from pilothouse.adapters.git.run import SLOW_SECONDS, Runner
+from pilothouse.adapters.git.run import Runner
 from pilothouse.core.plan.integration import Rescued
 from pilothouse.errors import GitFailed
 
@@ -29,20 +27,20 @@ async def rescue(
     admin = await asyncio.to_thread(_admin, common_dir, path)
     if admin is None:
         raise GitFailed(["rescue", path], 1, "not a worktree of this repository, so nothing could be saved")
-    env = {"GIT_DIR": str(admin), "GIT_WORK_TREE": path}
-    status = await git.run(
-        "status", "--porcelain", "-z", "--untracked-files=normal", cwd=path, env=env, writes=False, timeout=SLOW_SECONDS
+    env = snapshot.place(admin, path)
+    clean = await snapshot.is_clean(git, path, env)
+    within = (not clean or await asyncio.to_thread(layout.may_nest, admin)) and await nested.save(
+        git, identity, repo, path, admin, ref, message
     )
-    clean = not status.stdout
     detached = layout.detached_head(admin)
-    if clean and detached is not None and await _is_kept(git, repo, detached):
+    if clean and not within and detached is not None and await _is_kept(git, repo, detached):
         # The common case, before every removal: nothing more is asked.
         return None
     known = await _tips(git, path, env, "HEAD", ref)
     head, saved = known["HEAD"], known[ref]
-    if clean and (head is None or await _is_kept(git, repo, head.commit)):
+    if clean and not within and (head is None or await _is_kept(git, repo, head.commit)):
         return None
-    tree = head.tree if clean and head is not None else await _snapshot(git, path, env, admin)
+    tree = head.tree if clean and head is not None else await snapshot.take(git, path, env, admin / "index")
     commit = await _commit(git, identity, repo, tree, head, saved, message)
     old = saved.commit if saved is not None else "0" * len(commit)
     await git.run("update-ref", "-m", "pilothouse: rescue", ref, commit, old, cwd=repo)
@@ -95,23 +93,3 @@ def _admin(common_dir: str, path: str) -> Path | None:
     if pointed is not None and layout.is_registered(path) and os.path.realpath(pointed.parent.parent) == common_dir:
         return pointed
     return next((admin for tree, admin in layout.registered(common_dir) if os.path.realpath(tree) == place), None)
-
-
-def _copy_if_there(source: Path, target: Path) -> None:
-    try:
-        # With its time stamp: git takes a file that is newer than the index for possibly changed.
-        shutil.copy2(source, target)
-    except FileNotFoundError:
-        pass
-
-
-async def _snapshot(git: Runner, path: str, place: dict[str, str], admin: Path) -> str:
-    """The tree of everything in the worktree that is not ignored."""
-    with tempfile.TemporaryDirectory(prefix="pilothouse-rescue-") as folder:
-        index = Path(folder, "index")
-        # The stat information in the present index saves reading every file; without one they are all read.
-        await asyncio.to_thread(_copy_if_there, admin / "index", index)
-        env = {**place, "GIT_INDEX_FILE": str(index)}
-        # What cannot be read (an embedded repository without a commit, a file without permission) is left out.
-        await git.run("add", "--all", "--ignore-errors", cwd=path, env=env, ok=(0, 1), timeout=SLOW_SECONDS)
-        return (await git.run("write-tree", cwd=path, env=env)).text

@@ -11,7 +11,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from pilothouse.adapters.git import layout, parse, refs
+from pilothouse.adapters.git import layout, nested, parse, refs
 from pilothouse.adapters.git.layout import CommonDir
 from pilothouse.adapters.git.removal import remove_empty_parents, remove_tree
 from pilothouse.adapters.git.run import SLOW_SECONDS, Result, Runner
@@ -41,6 +41,9 @@ async def add_worktree(git: Runner, repo: str, common_dir: str, path: str, commi
         await git.run(
             "submodule", "update", "--init", "--recursive", "--quiet", cwd=path, ceiling=True, timeout=SLOW_SECONDS
         )
+        admin = layout.admin_dir(path)
+        if admin is not None:
+            await nested.record(git, admin)
 
 
 async def worktree_head(git: Runner, path: str) -> str:

@@ -1,0 +1,49 @@
+"""Looking at a working tree, and writing all of it as a tree object, without touching its index or files.
+
+Works with an index of its own, so it needs neither the index lock nor a finished merge. The repository is always named
+by ``place``, the variables GIT_DIR and GIT_WORK_TREE, so it works when ``.git`` was deleted or replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from pilothouse.adapters.git.run import SLOW_SECONDS, Runner
+
+
+def place(git_dir: Path, worktree: str | Path) -> dict[str, str]:
+    return {"GIT_DIR": str(git_dir), "GIT_WORK_TREE": str(worktree)}
+
+
+async def is_clean(git: Runner, path: str, place: Mapping[str, str]) -> bool:
+    """Whether index and files are those of HEAD. Submodules count by their commit, not by what is edited in them."""
+    status = await git.run(
+        "status", "--porcelain", "-z", "--untracked-files=normal", "--ignore-submodules=dirty",
+        cwd=path, env=place, writes=False, timeout=SLOW_SECONDS,
+    )  # fmt: skip
+    return not status.stdout
+
+
+async def take(git: Runner, path: str, place: Mapping[str, str], index: Path | None) -> str:
+    """The tree of everything in the working tree that is not ignored. ``index`` is the one to begin with."""
+    with tempfile.TemporaryDirectory(prefix="pilothouse-rescue-") as folder:
+        copy = Path(folder, "index")
+        if index is not None:
+            # The stat information in it saves reading every file; without one they are all read.
+            await asyncio.to_thread(_copy_if_there, index, copy)
+        env = {**place, "GIT_INDEX_FILE": str(copy)}
+        # What cannot be read (an embedded repository without a commit, a file without permission) is left out.
+        await git.run("add", "--all", "--ignore-errors", cwd=path, env=env, ok=(0, 1), timeout=SLOW_SECONDS)
+        return (await git.run("write-tree", cwd=path, env=env)).text
+
+
+def _copy_if_there(source: Path, target: Path) -> None:
+    try:
+        # With its time stamp: git takes a file that is newer than the index for possibly changed.
+        shutil.copy2(source, target)
+    except FileNotFoundError:
+        pass
