@@ -220,6 +220,25 @@ def test_a_job_that_breaks_takes_nobody_with_it(path: Path) -> None:
     run(story())
 
 
+def test_a_writer_that_breaks_fails_whoever_waits_and_whoever_comes_later(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: writer.Writer) -> None:
+        raise MemoryError
+
+    async def story() -> None:
+        store = await SqliteEventStore.open(path)
+        monkeypatch.setattr(writer.Writer, "_take_back", broken)
+        monkeypatch.setattr(transactions, "append", lambda *_, **__: 1 / 0)
+        outcomes = await asyncio.gather(*(store.append(batch(f"r{n}")) for n in range(5)), return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [StoreFailed] * 5
+        with pytest.raises(StoreFailed):
+            await store.take_ownership()
+        await store.close()
+
+    run(story())
+
+
 def test_what_is_queued_is_committed_together_and_the_loop_is_woken_once(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ of the group one by one, and a refusing disk fails them all. The connection is u
 from __future__ import annotations
 
 import asyncio
+import logging
 import queue
 import sqlite3
 import threading
@@ -19,6 +20,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pilothouse.errors import PilothouseError, StoreFailed
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -42,6 +45,9 @@ class Writer:
         self._synchronous: str | None = None
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._closed = False
+        self._accepting = threading.Lock()
+        self._failure = ""
+        """Why nothing is accepted any more; set under the lock, so that nothing is queued behind the last look."""
         # A daemon, because a process that dies without closing must not hang on it; the log is made for that.
         self._thread = threading.Thread(target=self._run, name="pilothouse-store-writer", daemon=True)
         self._thread.start()
@@ -54,7 +60,10 @@ class Writer:
         if self._closed:
             raise StoreFailed("the store is closed")
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._queue.put(_Job(work, durable, future))
+        with self._accepting:
+            if self._failure:
+                raise StoreFailed(self._failure)
+            self._queue.put(_Job(work, durable, future))
         return await future
 
     async def close(self) -> None:
@@ -73,9 +82,30 @@ class Writer:
             group = [job for job in found if job is not None]
             open_ = len(group) == len(found)  # nothing is queued behind the None
             if group:
-                self._commit(group)
+                try:
+                    self._commit(group)
+                except BaseException as error:
+                    # The connection is in no known state, and nobody may wait for a thread that has ended.
+                    _log.exception("store.writer_failed")
+                    self._fail(group, error)
+                    return
                 _announce(group)
         self._connection.close()
+
+    def _fail(self, group: list[_Job], error: BaseException) -> None:
+        with self._accepting:
+            self._failure = f"the log's writer has failed: {error!r}"
+        try:
+            self._connection.close()
+        except sqlite3.Error:
+            pass  # the file is let go of with the process
+        while not self._queue.empty():
+            job = self._queue.get()
+            if job is not None:
+                group.append(job)
+        for job in group:
+            job.outcome = StoreFailed(self._failure)
+        _announce(group)
 
     def _commit(self, group: list[_Job]) -> None:
         try:
