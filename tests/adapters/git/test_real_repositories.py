@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -406,9 +408,27 @@ class TestCommitAll:
     def test_a_stale_lock_is_waited_for_and_removed(
         self, world: RealWorld, path: str, lock: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("pilothouse.adapters.git.commits._LOCK_SECONDS", 0.1)
+        monkeypatch.setattr("pilothouse.adapters.git.locks._UNHELD_SECONDS", 0.1)
         world.write(path, "new.txt", "n\n")
         Path(sh(path, "rev-parse", "--absolute-git-dir"), lock).touch()
+        assert "new.txt" in world.files(committed(world, path))
+
+    @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+    def test_a_lock_is_left_to_a_process_that_has_it_open_until_that_ends(
+        self, world: RealWorld, path: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("pilothouse.adapters.git.locks._UNHELD_SECONDS", 0.05)
+        monkeypatch.setattr("pilothouse.adapters.git.locks._HELD_SECONDS", 0.2)
+        world.write(path, "new.txt", "n\n")
+        lock = Path(sh(path, "rev-parse", "--absolute-git-dir"), "index.lock")
+        program = "import sys; held = open(sys.argv[1], 'w'); print(flush=True); sys.stdin.read()"
+        with subprocess.Popen(
+            [sys.executable, "-c", program, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as slow:
+            assert slow.stdout is not None and slow.stdout.readline()
+            with pytest.raises(GitFailed, match=str(slow.pid)):
+                run(commit_all(world, path))
+            assert lock.exists()
         assert "new.txt" in world.files(committed(world, path))
 
     def test_hooks_do_not_run(self, world: RealWorld) -> None:

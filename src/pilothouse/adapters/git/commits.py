@@ -11,6 +11,7 @@ import logging
 from pathlib import Path
 
 from pilothouse.adapters.git import evidence, layout, refs
+from pilothouse.adapters.git.locks import await_locks
 from pilothouse.adapters.git.objects import Identity
 from pilothouse.adapters.git.owned import EVIDENCE, OURS
 from pilothouse.adapters.git.run import SLOW_SECONDS, Runner
@@ -19,9 +20,6 @@ from pilothouse.core.plan.integration import Committed, NoEvidence
 from pilothouse.errors import GitFailed
 
 _log = logging.getLogger(__name__)
-
-_LOCK_SECONDS = 3.0
-_PAUSE_SECONDS = 0.02
 
 
 async def commit_all(
@@ -40,7 +38,7 @@ async def commit_all(
     if not layout.is_registered(path):
         # What ran here may have pointed it at the user's own checkout, which would be committed and moved instead.
         raise GitFailed(["commit"], 1, f"{path} is no longer a worktree of its repository: it leads to another one")
-    await _await_locks(admin)
+    await await_locks(path, admin)
     if layout.detached_head(admin) is None:
         # Somebody checked a branch out here. Branches move by compare-and-swap only, so leave it where it is.
         head = await worktree_head(git, path)
@@ -95,16 +93,3 @@ async def _commit(git: Runner, identity: Identity, path: str, place: dict[str, s
     if staged.status == 1:
         raise GitFailed(["commit"], made.status, made.stderr)
     return False
-
-
-async def _await_locks(admin: Path) -> None:
-    """A git of a dead owner, or of the node's killed tree, may still be writing: let it, within a bound."""
-    waited = 0.0
-    while held := [lock for lock in (admin / "index.lock", admin / "HEAD.lock") if lock.exists()]:
-        if waited >= _LOCK_SECONDS:
-            for lock in held:
-                _log.warning("git.stale_lock path=%s", lock)
-                lock.unlink(missing_ok=True)
-            return
-        await asyncio.sleep(_PAUSE_SECONDS)
-        waited += _PAUSE_SECONDS
