@@ -131,7 +131,8 @@ def _segments(directory: Path) -> list[Segment]:
         with os.scandir(directory) as entries:
             for entry in entries:
                 start = segment_start(entry.name)
-                if start is not None:
+                # A link is none of ours, and one that leads nowhere would look like a segment dropped meanwhile.
+                if start is not None and entry.is_file(follow_symlinks=False):
                     try:
                         found.append(Segment(start, entry.stat(follow_symlinks=False).st_size))
                     except FileNotFoundError:
