@@ -12,9 +12,12 @@ from pathlib import Path
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from alembic.util import CommandError
 from sqlalchemy import StaticPool, create_engine
+from sqlalchemy.exc import SQLAlchemyError
 
 from pilothouse.adapters.store.queries import SCHEMA
+from pilothouse.errors import Unavailable
 
 HERE = Path(__file__).parent
 
@@ -32,14 +35,18 @@ def newest_revision() -> str:
 
 def migrate(connection: sqlite3.Connection, revision: str = "head") -> None:
     """Bring a database to ``revision``, all steps in one transaction. ``connection`` is in autocommit mode, with no
-    transaction open."""
+    transaction open. Raises ``Unavailable`` when that fails, with the database as it was."""
     engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
     config = _config()
-    with engine.begin() as opened:
-        # SQLAlchemy leaves beginning to the driver, which is told not to; and whoever comes second must wait and see.
-        opened.exec_driver_sql("BEGIN IMMEDIATE")
-        config.attributes["connection"] = opened
-        command.upgrade(config, revision)
+    try:
+        with engine.begin() as opened:
+            # SQLAlchemy leaves beginning to the driver, which is told not to; and whoever comes second must wait and
+            # see.
+            opened.exec_driver_sql("BEGIN IMMEDIATE")
+            config.attributes["connection"] = opened
+            command.upgrade(config, revision)
+    except (SQLAlchemyError, CommandError) as error:
+        raise Unavailable(f"the database could not be brought to this program's schema: {error}") from error
 
 
 def dump(connection: sqlite3.Connection) -> str:
