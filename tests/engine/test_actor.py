@@ -239,6 +239,25 @@ def test_a_halted_run_is_brought_up_again_by_whoever_asks_next() -> None:
     run(test)
 
 
+def test_a_halted_run_says_why_and_is_taken_up_again_without_being_asked() -> None:
+    async def test() -> None:
+        gate = Gatekeeper()
+        async with serving(point=gate) as server:
+            await server.create("a", steps=2)
+            await server.create("b", steps=2)
+            gate.fail_at, gate.error = "append.begin", StoreFailed("the disk is full")
+            with pytest.raises(StoreFailed):
+                await server.tell(Pause(), "a")
+            await quiet()
+            assert server.supervisor.halted("a") == "the disk is full"
+            assert await server.supervisor.recover() == ["a"]
+            assert server.supervisor.halted("a") is None
+            assert sorted(server.supervisor.live) == ["a", "b"]
+            assert await server.supervisor.recover() == []
+
+    run(test)
+
+
 def test_a_newer_owner_takes_a_run_over_and_the_old_one_lets_go_without_ending_its_work() -> None:
     async def test() -> None:
         async with serving() as old:

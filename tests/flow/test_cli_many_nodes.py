@@ -35,7 +35,7 @@ def test_two_hundred_nodes_are_never_more_than_eight_at_once_and_most_dependents
     with desk(tmp_path) as at:
         text = json.dumps({"name": "many", "targetBranch": "t", "maxParallel": MAX_PARALLEL, "jobs": jobs})
         done = at.run("run", at.plan(text, "plan.json"), "--repo", repo.path, "--json")
-        assert (done.code, done.json["counts"]) == (0, {"succeeded": 200})
+        assert (done.code, done.json["counts"]["succeeded"]) == (0, 200)
         events = at.ask("runs", "events", "last")["events"]
     names = {node["id"]: node["producerId"] for node in done.json["nodes"]}
     order = {job["producerId"]: index for index, job in enumerate(jobs)}

@@ -21,6 +21,7 @@ HORIZON_S = 5.0
 PATIENCE_S = 900.0
 _POLL_S = 0.25
 _RETRIES = 2
+_RESTARTS = 5
 
 
 class Schedule:
@@ -242,8 +243,9 @@ class Schedule:
         world = self.world
         for zombie in world.zombies:
             zombie.kill()
-        if any(run.row.detail.get("owed", 0) for run in world.disk.runs.values()):
-            await self._restart()
+        for _ in range(_RESTARTS):  # an owner may be killed before it comes to it
+            if any(run.row.detail.get("owed", 0) for run in world.disk.runs.values()):
+                await self._restart()
         before = (world.disk.position, dict(world.repo.refs), sorted(world.repo.worktrees))
         await self._restart()
         after = (world.disk.position, dict(world.repo.refs), sorted(world.repo.worktrees))

@@ -1,4 +1,5 @@
-"""Cleaning up behind crashes, in the background: orphaned worktrees, and ends of commands nobody will ask for.
+"""Cleaning up behind crashes, in the background: orphaned worktrees, ends of commands nobody will ask for, and runs
+that halted.
 
 Never blocks a start, goes on after every failure, and touches nothing a live run may still need.
 """
@@ -6,6 +7,7 @@ Never blocks a start, goes on after every failure, and touches nothing a live ru
 from __future__ import annotations
 
 import logging
+from itertools import count
 
 from pilothouse.core.plan.effects import RunWork
 from pilothouse.core.plan.kind import PlanKind
@@ -21,7 +23,9 @@ from pilothouse.errors import Gone, NotFound, PilothouseError
 log = logging.getLogger(__name__)
 
 FIRST_AFTER_S = 2.0
-EVERY_S = 300.0
+EVERY_S = 15.0
+THOROUGH_EVERY = 20
+"""In this many rounds one cleans up; the others look for runs that halted."""
 
 
 class Janitor:
@@ -48,8 +52,10 @@ class Janitor:
 
     async def run(self) -> None:
         await self._clock.sleep(FIRST_AFTER_S)
-        while True:
-            for chore in (self.sweep_worktrees, self.forget_commands):
+        for round in count():
+            thorough = round % THOROUGH_EVERY == 0
+            chores = (self.sweep_worktrees, self.forget_commands) if thorough else (self._supervisor.recover,)
+            for chore in chores:
                 try:
                     await chore()
                 except Exception as error:  # nobody else would hear of it, and the next round may go well

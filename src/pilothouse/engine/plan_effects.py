@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 import msgspec
 
@@ -82,10 +82,13 @@ class PlanEffects:
             if trouble is not None:
                 await self._clock.sleep(pause)
                 try:
-                    if not (await self._executor.inventory()).knows(key):
-                        break
+                    inventory = await self._executor.inventory()
                 except ExecutorFailed:
                     continue
+                if not inventory.knows(key):
+                    if inventory.instance == effect.place and not effect.adopted:
+                        return Failed(error=str(trouble))  # it was refused, so it certainly never started
+                    break
             followed = await self._follow(effect, key, within)
             if not isinstance(followed, ExecutorFailed):
                 return followed
@@ -123,6 +126,9 @@ async def _to_the_end(news: AsyncIterator[Grew | Exit], reporter: _Reporter) -> 
             reporter.grew(item.to)
     except ExecutorFailed as error:
         return error
+    finally:
+        if isinstance(news, AsyncGenerator):
+            await news.aclose()
     return Exit(reason=ExitReason.LOST, error="the executor stopped telling before the command had ended")
 
 

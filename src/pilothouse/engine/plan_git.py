@@ -6,6 +6,7 @@ into the target and commits are never cut off in the middle: they are short, and
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import msgspec
@@ -31,6 +32,9 @@ from pilothouse.errors import BadInput, Refused
 
 _NAMES_TRIED = 1000
 _FILES_NAMED = 20
+_MERGES_ASKED = 100
+_CLEANED_AT_ONCE = 8
+"""A plan that is canceled may owe thousands of clean-ups, each a few git processes."""
 
 
 class PlanGit:
@@ -39,6 +43,7 @@ class PlanGit:
     def __init__(self, git: Git, executor: Executor) -> None:
         self._git = git
         self._executor = executor
+        self._cleaning = asyncio.Semaphore(_CLEANED_AT_ONCE)
 
     async def open_target(self, effect: OpenTarget) -> msgspec.Struct:
         """The asked-for branch, created at the base when it is missing; another one when it cannot be moved."""
@@ -135,12 +140,14 @@ class PlanGit:
 
     async def _refused(self, effect: MergeIntoTarget, conflict: Conflict) -> MergeRefused:
         """Say which files, and which of the plan's nodes brought in the other side."""
-        files = set(conflict.files)
-        others = []
-        for name, commit in effect.merged:
+        unexplained, others = set(conflict.files), list[str]()
+        for name, commit in reversed(effect.merged[-_MERGES_ASKED:]):
             changes = (await self._git.summary(effect.repo, effect.base, commit)).changes
-            if files & {change.path for change in changes}:
+            if found := unexplained & {change.path for change in changes}:
+                unexplained -= found
                 others.append(name)
+            if not unexplained:
+                break
         against = f"what {' and '.join(others)} merged into" if others else "what others committed to"
         return MergeRefused(
             error=(
@@ -151,20 +158,22 @@ class PlanGit:
 
     async def rescue(self, effect: Rescue) -> msgspec.Struct:
         """Save, then remove if nobody needs it. What cannot be saved is not removed."""
-        try:
-            saved = await self._git.rescue(effect.repo, effect.path, effect.ref, "Edits of an interrupted attempt")
-        except BadInput:  # the worktree was never made, or somebody removed it
-            saved = None
-        if effect.discard:
-            await self._git.remove_worktree(effect.repo, effect.path)
+        async with self._cleaning:
+            try:
+                saved = await self._git.rescue(effect.repo, effect.path, effect.ref, "Edits of an interrupted attempt")
+            except BadInput:  # the worktree was never made, or somebody removed it
+                saved = None
+            if effect.discard:
+                await self._git.remove_worktree(effect.repo, effect.path)
         return CleanedUp(ref=saved.ref if saved else "", commit=saved.commit if saved else "", removed=effect.discard)
 
     async def remove_worktree(self, effect: RemoveWorktree) -> msgspec.Struct:
-        try:
-            await self._git.rescue(effect.repo, effect.path, effect.ref, "Edits made after the commit")
-        except BadInput:
-            pass  # already gone
-        await self._git.remove_worktree(effect.repo, effect.path)
+        async with self._cleaning:
+            try:
+                await self._git.rescue(effect.repo, effect.path, effect.ref, "Edits made after the commit")
+            except BadInput:
+                pass  # already gone
+            await self._git.remove_worktree(effect.repo, effect.path)
         return CleanedUp(removed=True)
 
 

@@ -145,14 +145,18 @@ class Plans:
         """Delete an ended plan: worktrees (what is dirty is saved under a rescue ref, which stays), pins, output, log.
 
         Raises ``Refused`` while it is live, ``NotFound``, ``Gone``."""
+        await self._require_ended(plan_id)
         with self._supervisor.deleting(plan_id):  # from here on nobody can go on with it
-            row = await self._store.row(plan_id)
-            if row.kind != PlanKind.name:
-                raise NotFound(f"{plan_id} is a {row.kind}, not a plan")
-            if row.lifecycle not in TERMINAL:
-                raise Refused(f"it is {row.lifecycle.lower()}; stop or cancel it first")
+            await self._require_ended(plan_id)
             await self._clean_up(plan_id)
             await self._supervisor.delete(plan_id, self._clock.now_ms())
+
+    async def _require_ended(self, plan_id: str) -> None:
+        row = await self._store.row(plan_id)
+        if row.kind != PlanKind.name:
+            raise NotFound(f"{plan_id} is a {row.kind}, not a plan")
+        if row.lifecycle not in TERMINAL:
+            raise Refused(f"it is {row.lifecycle.lower()}; stop or cancel it first")
 
     async def _clean_up(self, plan_id: str) -> None:
         state: PlanState = await self._supervisor.read(plan_id, lambda state, _: state)

@@ -99,7 +99,7 @@ class Queries:
     async def plan(self, plan_id: str) -> Json:
         await self._plan_row(plan_id)
         view: Json = await self._supervisor.read(plan_id, plan_view)
-        return view
+        return {**view, "halted": self._supervisor.halted(plan_id)}
 
     async def plans(self, *, status: str | None = None, limit: int = 100) -> list[Json]:
         return [plan_brief(row) for row in await self.runs(kind=PlanKind.name, status=status, limit=limit)]

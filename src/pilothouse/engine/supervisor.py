@@ -66,6 +66,7 @@ class Supervisor:
         self._inventory = inventory
         self._read_lately: OrderedDict[str, tuple[int, Any]] = OrderedDict()
         self._being_deleted: set[str] = set()
+        self._halted: dict[str, str] = {}
         self._closed = False
 
     @property
@@ -75,6 +76,10 @@ class Supervisor:
     @property
     def hub(self) -> Hub:
         return self._context.hub
+
+    def halted(self, run_id: str) -> str | None:
+        """Why nobody drives an open run at the moment; None for one that is driven, or has ended."""
+        return self._halted.get(run_id)
 
     @property
     def live(self) -> Mapping[str, Actor[Any]]:
@@ -173,38 +178,48 @@ class Supervisor:
             raise Refused(f"run {actor.run_id} exists")
         if actor.run_id in self._being_deleted:
             raise Refused("it is being deleted")
+        self._halted.pop(actor.run_id, None)
         self._actors[actor.run_id] = actor
         self._tasks[actor.run_id] = self._group.create_task(actor.run(), name=f"run {actor.run_id}")
         return actor
 
     def _retired(self, run_id: str) -> None:
-        self._actors.pop(run_id, None)
+        actor = self._actors.pop(run_id, None)
+        if actor is not None and actor.halted is not None:
+            self._halted[run_id] = str(actor.halted)
         self._tasks.pop(run_id, None)
 
     async def recover(self) -> list[str]:
-        """Take over every run the last owner left unfinished; answers their ids. One that cannot be read is left
-        alone, and said so in the server's own log; it does not keep the others from going on."""
-        rows = await self._context.store.rows(lifecycles=_OPEN, limit=1_000_000)
-        ended = await self._context.store.rows(lifecycles=_MAY_OWE_HOUSEKEEPING, limit=1_000_000)
-        rows += [row for row in ended if row.detail.get("owed", 0) > 0]
-        found: list[Actor[Any]] = []
-        if rows:
+        """Drive every unfinished run that nobody drives: what the last owner left, or what halted meanwhile. Answers
+        their ids. One that cannot be read is left alone, and said so in the server's own log; it does not keep the
+        others from going on."""
+        async with self._loading:
+            rows = await self._context.store.rows(lifecycles=_OPEN, limit=1_000_000)
+            ended = await self._context.store.rows(lifecycles=_MAY_OWE_HOUSEKEEPING, limit=1_000_000)
+            rows += [row for row in ended if row.detail.get("owed", 0) > 0]
+            driven = self._actors.keys() | self._being_deleted
+            rows = sorted((row for row in rows if row.id not in driven), key=lambda row: (row.created_at, row.id))
+            if not rows:
+                return []
             inventory = await self._inventory()
-            for row in sorted(rows, key=lambda row: (row.created_at, row.id)):
+            found: list[Actor[Any]] = []
+            for row in rows:
                 try:
                     found.append(await self._bring_up(row.id, inventory))
                 except PilothouseError as error:
                     log.error("run.unrecoverable", exc_info=error, extra={"run_id": row.id})
-        for actor in found:
-            actor.hold()  # what all of them hold is known before any of them asks for more
-        return [self._drive(actor).run_id for actor in found]
+            # A run that is created meanwhile is none of these, and deleting one is refused from here on.
+            found = [actor for actor in found if actor.run_id not in self._being_deleted]
+            for actor in found:
+                actor.hold()  # what all of them hold is known before any of them asks for more
+            return [self._drive(actor).run_id for actor in found]
 
     @contextmanager
     def deleting(self, run_id: str) -> Iterator[None]:
         """While what an ended run left behind is removed, nobody can bring it up again, nor delete it too. Raises
         ``Refused`` while it is live."""
         if run_id in self._actors:
-            raise Refused("it is still at work, or being cleaned up; stop it first, or try again in a moment")
+            raise Refused("it is still being cleaned up; try again in a moment")
         if run_id in self._being_deleted:
             raise Refused("it is being deleted")
         self._being_deleted.add(run_id)

@@ -125,7 +125,7 @@ def test_a_leaf_that_only_joins_is_merged_into_the_target() -> None:
     run.finish("a", "b", "join")
     run.clean_up()
     assert run.lifecycle == "SUCCEEDED"
-    assert run.state.merged == [(run.node("join").node.id, "join-base")]
+    assert run.state.merged == [("join", "join-base")]
 
 
 def test_a_node_is_scheduled_until_its_worktree_stands_and_running_from_its_first_command() -> None:

@@ -16,6 +16,7 @@ from tests.core.plan.execution import (
 from pilothouse.core.plan.effects import RunWork
 from pilothouse.core.plan.events import PhaseStarted
 from pilothouse.core.plan.phases import Phase, PhaseStatus, Trigger
+from pilothouse.core.plan.recover import LOST_OFTEN
 from pilothouse.core.plan.states import NodeStatus
 from pilothouse.core.run.events import RunRecovered, WaitClosed
 from pilothouse.core.run.inputs import Answer, Cancel, CancelPart, Resume, Stop
@@ -281,3 +282,25 @@ def test_where_it_is_uncertain_whether_a_check_was_begun_it_runs_again() -> None
     run.until("end", Phase.POSTCHECKS)
     run.restart(instance=SECOND_LIFE)  # the attempt was placed in the first life: that it is unknown now says nothing
     assert run.effect("end").key.endswith("/postchecks.2")
+
+
+@pytest.mark.parametrize("phase", [Phase.PRECHECKS, Phase.POSTCHECKS])
+def test_a_check_that_is_lost_again_and_again_fails_its_node(phase: Phase) -> None:
+    run = at(phase)
+    for _ in range(LOST_OFTEN):
+        assert run.performing == {"end": phase}
+        run.do("end", LOST)
+    assert run.status("end") is NodeStatus.FAILED
+    assert "Lost 3 times in a row" in run.node("end").error
+
+
+def test_work_that_may_rerun_but_is_lost_again_and_again_waits_for_a_person() -> None:
+    run = at(Phase.WORK, rerun=True)
+    for number in range(1, LOST_OFTEN):
+        run.do("end", LOST)
+        run.clean_up()
+        assert len(run.node("end").attempts) == number + 1
+        run.until("end", Phase.WORK)
+    run.do("end", LOST)
+    assert run.performing == {} and len(run.node("end").attempts) == LOST_OFTEN
+    assert run.node("end").wait_id == run.wait

@@ -30,7 +30,7 @@ def to_merge(run: Execution, *names: str) -> None:
 
 
 def merged(run: Execution) -> list[str]:
-    return [run.state.nodes[node].node.producer_id for node, _ in run.state.merged]
+    return [name for name, _ in run.state.merged]
 
 
 # Opening

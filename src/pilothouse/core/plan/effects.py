@@ -62,6 +62,8 @@ class RunWork(PhaseEffect, frozen=True, kw_only=True):
 
     spec: WorkSpec
     path: str
+    place: str
+    """The executor's life that the attempt was placed on."""
     output: str
     plan_env: dict[str, str]
     inherit_env: tuple[str, ...]

@@ -219,7 +219,7 @@ def _phase_ended(state: PlanState, event: PhaseEnded, at: int) -> None:
             attempt.completed_commit = event.commit
         elif event.phase is Phase.MERGE_RI:
             attempt.target_commit = event.commit
-            state.merged.append((event.node_id, state.result_of(attempt)))
+            state.merged.append((node.node.producer_id, state.result_of(attempt)))
             if state.target is not None:
                 state.target.commit = event.commit
 

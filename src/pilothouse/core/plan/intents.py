@@ -88,7 +88,7 @@ def phase_effect(state: PlanState, event: PhaseStarted) -> PhaseEffect:
                 name=node.node.producer_id,
                 message=_merge_message(state, node, source),
                 strategy=state.plan.merge_strategy,
-                merged=tuple((state.nodes[other].node.producer_id, commit) for other, commit in state.merged),
+                merged=tuple(state.merged),
                 pin=state.merged_pin(node.node, source),
                 update_checkout=facts.update_checkout,
             )
@@ -98,6 +98,7 @@ def phase_effect(state: PlanState, event: PhaseStarted) -> PhaseEffect:
             return RunWork(
                 **spot,
                 spec=spec,
+                place=attempt.place,
                 path=attempt.worktree_path,
                 output=f"{state.common.run_id}/{event.key}",
                 plan_env={**state.plan.env, **node.node.env},

@@ -4,24 +4,28 @@
 * A command the executor still knows is adopted: it is followed from there, and never started again.
 * A command that this very life of the executor was given and does not know was never started: it is started now.
 * Any other command is lost. Checks run again; work follows its ``onInterrupted``: it reruns in a clean worktree, or a
-  person says what happened.
+  person says what happened. Neither is repeated for ever, see ``LOST_OFTEN``.
 """
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Any
 
 from pilothouse.core.plan.effects import RunWork
 from pilothouse.core.plan.events import PhaseEnded
-from pilothouse.core.plan.flow import interrupt, start
+from pilothouse.core.plan.flow import fail, interrupt, start
 from pilothouse.core.plan.phases import Phase, PhaseStatus
 from pilothouse.core.plan.spec import OnInterrupted
-from pilothouse.core.plan.state import PlanState
+from pilothouse.core.plan.state import NodeState, PlanState
 from pilothouse.core.plan.verbs import REVIEW_ANSWERS
 from pilothouse.core.run.events import Event, RunRecovered, WaitOpened
 from pilothouse.core.run.inputs import Recover
 from pilothouse.core.run.lifecycle import Lifecycle
 from pilothouse.core.run.waits import Wait, WaitKind
+
+LOST_OFTEN = 3
+"""What is lost this often in a row may be what takes its executor down, so it is not simply begun once more."""
 
 
 def recover(state: PlanState, given: Recover) -> list[Event]:
@@ -39,6 +43,12 @@ def recover(state: PlanState, given: Recover) -> list[Event]:
     return [recovered, *(event for effect in gone for event in lost(state, effect))]
 
 
+def _lost_in_a_row(node: NodeState) -> int:
+    """How many attempts, this one included, were lost one after the other."""
+    before = takewhile(lambda attempt: attempt.status is PhaseStatus.UNKNOWN, reversed(node.attempts[:-1]))
+    return 1 + sum(1 for _ in before)
+
+
 def command_key(run_id: str, key: str) -> str:
     """What the executor calls a command: unique over all runs."""
     return f"{run_id}/{key}"
@@ -54,8 +64,10 @@ def lost(state: PlanState, effect: RunWork) -> list[Event]:
         return [PhaseEnded(**spot, status=PhaseStatus.INTERRUPTED), *interrupt(state, node, resume)]
     unknown = PhaseEnded(**spot, status=PhaseStatus.UNKNOWN, error="Outcome unknown: its executor was lost")
     if effect.phase is not Phase.WORK:
+        if node.attempt.phases[effect.phase].tries >= LOST_OFTEN:
+            return [unknown, *fail(state, node, effect.phase, f"Lost {LOST_OFTEN} times in a row; it may be the cause")]
         return [unknown, start(node, effect.phase)]
-    if effect.spec.on_interrupted is OnInterrupted.RERUN:
+    if effect.spec.on_interrupted is OnInterrupted.RERUN and _lost_in_a_row(node) < LOST_OFTEN:
         return [unknown, *interrupt(state, node, None, PhaseStatus.UNKNOWN)]
     wait = Wait(
         id=f"{effect.key}/review".replace("/", "."),  # it stands in URLs

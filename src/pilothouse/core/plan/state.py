@@ -96,8 +96,8 @@ class PlanState:
     """``open``: the gated effects whose intent is recorded and whose outcome is not. ``housekeeping``: the ungated
     ones that are owed. ``met`` and ``doomed``: see ``propagate``.
     ``between``: nodes whose attempt is between two phases. ``merge_queue``: nodes that wait their
-    turn to merge. ``merged``: (node id, source commit) in the order they went into the target. ``target_error``: why
-    there is no target any more; what would be merged fails with it until somebody retries."""
+    turn to merge. ``merged``: (producer id, source commit) in the order they went into the target.
+    ``target_error``: why there is no target any more; what would be merged fails with it until somebody retries."""
 
     common: Common
     built: PlanBuilt | None = None

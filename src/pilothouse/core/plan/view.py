@@ -11,6 +11,7 @@ import msgspec
 
 from pilothouse.core.plan.groups import GroupState
 from pilothouse.core.plan.state import Attempt, NodeState, PlanState
+from pilothouse.core.plan.states import NodeStatus
 from pilothouse.core.run.rows import RunRow
 
 Json = dict[str, Any]
@@ -40,7 +41,7 @@ def plan_brief(row: RunRow) -> Json:
         "id": row.id,
         "name": row.name,
         "status": row.lifecycle.lower(),
-        "counts": row.counts,
+        "counts": {str(status): row.counts.get(status, 0) for status in NodeStatus},
         "progress": row.detail.get("progress", 0),
         "repoPath": row.detail.get("repoPath"),
         "baseBranch": row.detail.get("baseBranch"),

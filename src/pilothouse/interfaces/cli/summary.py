@@ -34,7 +34,7 @@ def summary_fields(view: dict[str, Any]) -> Iterable[tuple[str, str]]:
     yield "plan", plan
     yield "result", _result(view)
     yield "note", one_line(view.get("note") or "")
-    if set(view["counts"]) - {"succeeded"}:
+    if any(count for status, count in view["counts"].items() if status != "succeeded"):
         yield "nodes", counted(view["counts"])
     failed = [node for node in view["nodes"] if node["status"] == "failed"]
     if not failed and view["status"] == "failed":  # else it would say again what its nodes say
