@@ -47,10 +47,6 @@ def hiders(marker: str, end: str = "wait") -> str:
     return HIDERS.replace("MARKER", marker) + end
 
 
-def stopped(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
-
-
 def keeper_of(marker: str) -> int:
     """The keeper adopts what forks twice."""
     return parent(alive(f"{marker}-twice")[0])
@@ -190,18 +186,6 @@ def test_without_an_owner_everything_ends_after_the_grace_and_the_warden_too(dat
     in_loop(test)
 
 
-def test_a_keeper_that_its_command_has_stopped_still_ends_it(data_dir: Path, marker: str) -> None:
-    async def test() -> None:
-        async with LocalExecutor(data_dir, 1) as executor:
-            await executor.start(shell(f"printf .; kill -STOP $PPID; sleep 300 # {marker}"), "k")
-            await until(lambda: bool(alive(marker)) and stopped(parent(alive(marker)[0])))
-            await executor.cancel("k")
-            assert (await follow(executor, "k")).reason is ExitReason.CANCELED
-            assert not alive(marker)
-
-    in_loop(test)
-
-
 def test_an_idle_warden_without_an_owner_goes(data_dir: Path) -> None:
     async def test() -> None:
         async with LocalExecutor(data_dir, 1, orphan_grace=0.1) as executor:
@@ -268,5 +252,25 @@ def test_several_executors_starting_at_once_share_one_warden(data_dir: Path) -> 
         finally:
             for executor in executors:
                 await executor.aclose()
+
+    in_loop(test)
+
+
+def test_a_command_that_stops_its_keeper_still_has_its_end_told(data_dir: Path) -> None:
+    async def test() -> None:
+        async with LocalExecutor(data_dir, 1) as executor:
+            await executor.start(shell("kill -STOP $PPID; exit 7"), "k")
+            exit = await follow(executor, "k")
+            assert (exit.reason, exit.code) == (ExitReason.EXITED, 7)
+
+    in_loop(test)
+
+
+def test_a_command_that_stops_its_keeper_still_has_its_time_limit(data_dir: Path, marker: str) -> None:
+    async def test() -> None:
+        async with LocalExecutor(data_dir, 1) as executor:
+            await executor.start(shell(f"kill -STOP $PPID; sleep 300 # {marker}", timeout_ms=300), "k")
+            assert (await follow(executor, "k")).reason is ExitReason.TIMEOUT
+            assert not alive(marker)
 
     in_loop(test)

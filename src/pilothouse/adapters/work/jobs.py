@@ -112,8 +112,13 @@ class Jobs:
                 pass  # the next start says so
 
     def reap(self) -> None:
-        """Collect dead keepers; end the trees of those that were killed, which fell to us as their subreaper."""
+        """Collect dead keepers and wake stopped ones; end the trees of those that were killed, which fell to us as
+        their subreaper."""
         try:
+            for pid in tree.stopped():
+                # A command can stop its keeper, which then would see neither its end nor its time limit.
+                if pid in self._keepers:
+                    os.kill(pid, signal.SIGCONT)
             for pid, _ in tree.reap():
                 self._keepers.discard(pid)
         except ChildProcessError:

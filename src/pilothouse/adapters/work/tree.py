@@ -60,6 +60,14 @@ def reap() -> Iterator[tuple[int, int]]:
         yield pid, os.waitstatus_to_exitcode(status)
 
 
+def stopped() -> Iterator[int]:
+    """Every child that was stopped since the last look. Raises ``ChildProcessError`` when there is no child at all."""
+    if not hasattr(os, "waitid"):  # macOS before Python 3.13
+        return
+    while found := os.waitid(os.P_ALL, 0, os.WSTOPPED | os.WNOHANG):
+        yield found.si_pid
+
+
 class Tree:
     """Every descendant of this process but those below (and among) ``spared`` children."""
 
