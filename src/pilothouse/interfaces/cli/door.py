@@ -17,6 +17,7 @@ import typer
 
 from pilothouse.errors import BadInput, Denied, Gone, NotFound, PilothouseError, Refused, Unavailable
 from pilothouse.interfaces.cli.places import Session
+from pilothouse.interfaces.cli.words import tame
 
 REFUSALS = (BadInput, NotFound, Gone, Denied, Refused, Unavailable)
 
@@ -61,13 +62,13 @@ def guarded(session: Session, action: Callable[[], Any]) -> int:
 
 
 def say_error(message: str, code: ExitCode) -> int:
-    print(f"error: {message}", file=sys.stderr)
+    note(f"error: {message}")
     return code
 
 
 def note(message: str) -> None:
     """A message for the person, never part of the answer."""
-    print(message, file=sys.stderr)
+    print(tame(message, colour=False)[0], file=sys.stderr)
 
 
 def _usage(error: typer.TyperException) -> int:

@@ -59,7 +59,7 @@ class LiveScreen:
         return active[: self._console.height]
 
     def say(self, text: str) -> None:
-        self._said, self._said_at = text, time.monotonic()
+        self._said, self._said_at = one_line(text), time.monotonic()
 
     def draw(self, state: PlanState) -> None:
         if not self._live.is_started:

@@ -4,22 +4,47 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pilothouse.interfaces.cli.words import glyph, has_unicode, look, one_line, paint
+from pilothouse.interfaces.cli.words import glyph, has_unicode, look, one_line, paint, tame
+
+_OBEYED = re.compile("[\x7f-\x9f]")
+"""What JSON leaves as it is, and some terminals obey."""
 
 
 def print_json(value: Any) -> None:
     """The one JSON value of ``--json``."""
-    print(json.dumps(value, indent=2, ensure_ascii=not _is_utf8()))
+    print(_escaped(json.dumps(value, indent=2, ensure_ascii=not _is_utf8())))
 
 
 def print_json_line(value: Any) -> None:
     """One of many JSON values, each on a line of its own."""
-    print(json.dumps(value, ensure_ascii=not _is_utf8(), separators=(",", ":")))
+    print(_escaped(json.dumps(value, ensure_ascii=not _is_utf8(), separators=(",", ":"))))
+
+
+def _escaped(text: str) -> str:
+    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def print_output(text: str, held: str = "") -> str:
+    """What a command printed: as it is into a pipe or a file, tamed on a terminal. Answers the ``held`` of the piece
+    that follows."""
+    if not sys.stdout.isatty():
+        sys.stdout.write(text)
+        return ""
+    shown, held = tame(held + text, colour=colours())
+    sys.stdout.write(shown)
+    return held
+
+
+def end_output() -> None:
+    """What follows does not take on the colours of what a command printed."""
+    if colours():
+        sys.stdout.write("\x1b[0m")
 
 
 def _is_utf8() -> bool:
@@ -70,4 +95,4 @@ def print_fields(fields: Iterable[tuple[str, str]]) -> None:
     given = [(name, value) for name, value in fields if value]
     width = max((len(name) for name, _ in given), default=0)
     for name, value in given:
-        print(f"{name.ljust(width)}  {value}")
+        print(f"{name.ljust(width)}  {one_line(value)}")

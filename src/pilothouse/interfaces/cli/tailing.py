@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 from pilothouse.core.plan.events import LogAppended
@@ -18,8 +19,10 @@ from pilothouse.engine.kinds import REGISTRY
 from pilothouse.errors import NotFound, PilothouseError
 from pilothouse.interfaces.cli.client import Client, segment
 from pilothouse.interfaces.cli.feed import Ended, Feed, Reconnected
+from pilothouse.interfaces.cli.printing import end_output, print_output
 from pilothouse.interfaces.cli.sse import Message
 from pilothouse.interfaces.cli.telling import name_of
+from pilothouse.interfaces.cli.words import one_line
 
 _PAUSE = 0.2
 _ASKING_SHARE = 10
@@ -35,6 +38,7 @@ class _Printer:
         self._headers = headers
         self._tail = tail
         self._printed: dict[_Output, int] = {}
+        self._held: dict[_Output, str] = {}
         self._last: _Output | None = None
         self.owed: dict[_Output, None] = {}
 
@@ -54,11 +58,19 @@ class _Printer:
         self._printed[output] = len(text)
         if not fresh:
             return
-        if self._headers and self._last != output:
-            print(f"==> {name}, {output[2]}, attempt {output[1]} <==")
+        if self._last != output:
+            self.close()
+            if self._headers:
+                print(f"==> {one_line(name)}, {output[2]}, attempt {output[1]} <==")
         self._last = output
-        sys.stdout.write(fresh)
+        self._held[output] = print_output(fresh, self._held.get(output, ""))
         sys.stdout.flush()
+
+    def close(self) -> None:
+        """No more of the output printed last, for now."""
+        if self._last is not None:
+            end_output()
+            sys.stdout.flush()
 
 
 def follow_logs(
@@ -71,7 +83,7 @@ def follow_logs(
     state = kind.initial(plan_id)
     printer = _Printer(plan_id, headers=node is None, tail=tail)
     asked_until = 0.0
-    with Feed(client, data_dir, plan_id) as feed:
+    with Feed(client, data_dir, plan_id) as feed, closing(printer):
         while True:
             item = feed.next(_PAUSE)
             match item:

@@ -120,4 +120,4 @@ class LineScreen:
         """Nothing is left open."""
 
     def _print(self, text: str) -> None:
-        print(text, file=self._out, flush=True)
+        print(one_line(text), file=self._out, flush=True)

@@ -47,9 +47,15 @@ _ANSI = {
     "dim": "2",
     "bold": "1",
 }
-# What a terminal would obey instead of show: escape sequences whole, then any other control character.
-_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?")
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
+# What a terminal would obey instead of show: escape sequences whole, then any other control character. A string (a
+# title, the clipboard) ends with its line at the latest: one that was never closed must not hide the rest.
+_PARAMETERS, _STRING, _OTHER = r"\[[0-?]*[ -/]*", r"[\]PX^_][^\x07\x18\x1a\x1b\x9c\n]*", "[ -/]*"
+_ESCAPES = re.compile(rf"\x1b(?:{_PARAMETERS}[@-~]?|{_STRING}[\x07\x18\x1a\x9c]?|{_OTHER}[0-~]?)")
+_UNFINISHED = re.compile(rf"\x1b(?:{_PARAMETERS}|{_STRING}|{_OTHER})\Z|(?<!\r)\r+\Z")
+_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+_CONTROL = "[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
+_CONTROLS = re.compile(f"{_CONTROL}+")
+_TAMED = re.compile(rf"{_ESCAPES.pattern}|\r+\n?|(?![\t\n]){_CONTROL}")
 
 
 def look(status: str) -> Look:
@@ -68,6 +74,25 @@ def paint(text: str, colour: str, *, enabled: bool) -> str:
 def one_line(text: str) -> str:
     """Foreign text as one line that a terminal shows and does not obey."""
     return _CONTROLS.sub(" ", _ESCAPES.sub("", text)).strip()
+
+
+def tame(text: str, *, colour: bool) -> tuple[str, str]:
+    """Foreign text of many lines as a terminal may show it: of all it would obey, newlines and tabs are left, and with
+    ``colour`` colours. A carriage return begins a new line: nothing is written over.
+
+    Also answers what stands before the next piece of the text, when this one ends within a sequence."""
+    unfinished = _UNFINISHED.search(text)
+    held = unfinished[0] if unfinished else ""
+    text = text[: len(text) - len(held)]
+    if held[1:2] in tuple("]PX^_"):
+        held = held[:2]  # what is in a string is left out anyhow
+
+    def shown(found: re.Match[str]) -> str:
+        if found[0].startswith("\r"):
+            return "\n"
+        return found[0] if colour and _COLOUR.fullmatch(found[0]) else ""
+
+    return _TAMED.sub(shown, text), held
 
 
 def last_line(text: str) -> str:

@@ -13,7 +13,7 @@ from pilothouse.interfaces.cli.door import ExitCode, note
 from pilothouse.interfaces.cli.finding import find_plan
 from pilothouse.interfaces.cli.options import AsJson, DataDir, NoColor, NodeName, PlanId, Timeout
 from pilothouse.interfaces.cli.owners import connect
-from pilothouse.interfaces.cli.printing import colours, print_json, print_table
+from pilothouse.interfaces.cli.printing import colours, end_output, print_json, print_output, print_table
 from pilothouse.interfaces.cli.stopping import await_end, report_end
 from pilothouse.interfaces.cli.summary import print_summary
 from pilothouse.interfaces.cli.words import ago, counted, duration, one_line, short
@@ -157,8 +157,8 @@ def logs(
         return
     for name, part in zip(names, found, strict=True):
         if node is None and part["text"]:
-            print(f"==> {name} <==")
-        print(part["text"], end="" if part["text"].endswith("\n") or not part["text"] else "\n")
+            print(f"==> {one_line(name)} <==")
+        _print_text(part["text"])
     if not any(part["text"] for part in found):
         # What failed without a word, such as the setup of a worktree, is looked for here too.
         error = client.get(f"/api/plans/{plan_id}/nodes/{segment(node)}").get("error") if node is not None else None
@@ -173,7 +173,7 @@ def diff(plan: PlanId, node: NodeName, as_json: AsJson = False, data_dir: DataDi
     if as_json:
         print_json(found)
     elif found["diff"]:
-        print(found["diff"], end="" if found["diff"].endswith("\n") else "\n")
+        _print_text(found["diff"])
     else:
         note("it changed nothing")
 
@@ -186,7 +186,7 @@ def graph(plan: PlanId, as_json: AsJson = False, data_dir: DataDir = None) -> No
     if as_json:
         print_json(found)
     else:
-        print(found["mermaid"], end="")
+        _print_text(found["mermaid"])
 
 
 @app.command()
@@ -290,8 +290,15 @@ def export(plan: PlanId, as_json: AsJson = False, data_dir: DataDir = None) -> N
         print(to_yaml(found), end="")
 
 
+def _print_text(text: str) -> None:
+    if text:
+        print_output(text)
+        end_output()
+        print(end="" if text.endswith("\n") else "\n")
+
+
 def _told(row: dict[str, Any], *, as_json: bool) -> None:
-    _said(row, f"{row['name']}: {row['lifecycle'].lower()} ({counted(row['counts'])})", as_json=as_json)
+    _said(row, f"{one_line(row['name'])}: {row['lifecycle'].lower()} ({counted(row['counts'])})", as_json=as_json)
 
 
 def _said(found: Any, text: str, *, as_json: bool) -> None:
