@@ -170,7 +170,9 @@ class PlanGit:
     async def remove_worktree(self, effect: RemoveWorktree) -> msgspec.Struct:
         async with self._cleaning:
             try:
-                await self._git.rescue(effect.repo, effect.path, effect.ref, "Edits made after the commit")
+                await self._git.rescue(
+                    effect.repo, effect.path, effect.ref, "Edits made after the commit", kept=effect.kept
+                )
             except BadInput:
                 pass  # already gone
             await self._git.remove_worktree(effect.repo, effect.path)

@@ -201,10 +201,10 @@ class Git(Protocol):
         """The merge alone, on objects: what ``merge_into`` would commit. No ref moves."""
         ...
 
-    async def rescue(self, repo: str, path: str, ref: str, message: str) -> Rescued | None:
+    async def rescue(self, repo: str, path: str, ref: str, message: str, *, kept: str = "") -> Rescued | None:
         """Save everything in a worktree, committed or not, under ``ref``. None when it is clean and its HEAD
-        is reachable from another pin or branch, so that ``ref`` would add nothing. The worktree's own HEAD,
-        index and files stay as they are."""
+        is reachable from another pin or branch, so that ``ref`` would add nothing; ``kept`` is a commit the caller
+        knows to be pinned. The worktree's own HEAD, index and files stay as they are."""
         ...
 
     async def remove_worktree(self, repo: str, path: str) -> None:

@@ -260,9 +260,7 @@ class TestEconomy:
         monkeypatch.setattr(runner, "run_process", counted)
         return started
 
-    def test_a_node_takes_eleven_processes_from_worktree_to_removal(
-        self, world: RealWorld, commands: list[str]
-    ) -> None:
+    def test_a_node_takes_nine_processes_from_worktree_to_removal(self, world: RealWorld, commands: list[str]) -> None:
         async def node() -> None:
             path = f"{world.trees}/plan/node/1"
             await world.git.add_worktree(world.repo, path, world.base)
@@ -271,7 +269,7 @@ class TestEconomy:
             assert isinstance(made, Committed)
             await world.git.pin(world.repo, f"{PIN}1", made.commit)
             assert isinstance(await squash(world, "target", made.commit), Merged)
-            assert await world.git.rescue(world.repo, path, RESCUE, "m") is None
+            assert await world.git.rescue(world.repo, path, RESCUE, "m", kept=made.commit) is None
             await world.git.remove_worktree(world.repo, path)
 
         run(node())
@@ -280,10 +278,30 @@ class TestEconomy:
             "worktree",
             *("add", "commit"),
             "update-ref",
-            *("for-each-ref", "merge-tree", "commit-tree", "update-ref"),
-            *("status", "for-each-ref"),
+            *("merge-tree", "commit-tree", "update-ref"),
+            "status",
             "worktree",
         ]
+
+    def test_leaves_that_share_only_the_base_are_merged_without_a_merge_base_of_our_own(
+        self, world: RealWorld, commands: list[str]
+    ) -> None:
+        leaves = [world.commit(merged_with(FIRST, **{name: f"{name}\n"}), world.base) for name in ("c", "d", "e")]
+        run(squash(world, "target", leaves[0], pin=f"{PIN}c"))
+        run(squash(world, "target", leaves[1], pin=f"{PIN}d", already_merged=leaves[:1]))
+        commands.clear()
+        run(squash(world, "target", leaves[2], pin=f"{PIN}e", already_merged=leaves[:2]))
+        assert commands == ["merge-tree", "commit-tree", "update-ref"]
+
+    def test_a_branch_that_others_moved_after_our_last_merge_is_looked_at_again(
+        self, world: RealWorld, commands: list[str]
+    ) -> None:
+        theirs = world.commit(merged_with(FIRST, theirs="t\n"), world.base)
+        sh(world.repo, "update-ref", "refs/heads/target", theirs)
+        ours = world.commit(merged_with(FIRST, ours="o\n"), world.base)
+        assert isinstance(run(squash(world, "target", ours, pin=f"{PIN}o")), Merged)
+        assert "for-each-ref" in commands
+        assert {"theirs.txt", "ours.txt"} <= set(sh(world.repo, "ls-tree", "--name-only", "target").split())
 
 
 class TestWorktrees:

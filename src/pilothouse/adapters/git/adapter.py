@@ -117,19 +117,22 @@ class GitAdapter:
         strategy: Strategy,
         already_merged: Sequence[str] = (),
     ) -> Merged | Conflict:
-        return await objects.merge_onto(
+        tip = await objects.tip(self._git, repo, target)
+        result = await objects.merge_onto(
             self._git,
             self._identity,
             repo,
-            await objects.tip(self._git, repo, target),
+            tip,
             source,
             message=message,
             strategy=strategy,
             already_merged=already_merged,
         )
+        return result if isinstance(result, Conflict) else Merged(commit=result.commit, moved=result != tip)
 
-    async def rescue(self, repo: str, path: str, ref: str, message: str) -> Rescued | None:
-        return await rescue.rescue(self._git, self._identity, repo, (await self._common(repo)).path, path, ref, message)
+    async def rescue(self, repo: str, path: str, ref: str, message: str, *, kept: str = "") -> Rescued | None:
+        common = await self._common(repo)
+        return await rescue.rescue(self._git, self._identity, repo, common.path, path, ref, message, kept)
 
     async def remove_worktree(self, repo: str, path: str) -> None:
         await worktrees.remove_worktree(self._git, repo, (await self._common(repo)).path, path)

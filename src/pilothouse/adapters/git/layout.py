@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -103,6 +104,18 @@ def may_nest(admin: Path) -> bool:
 def _is_git_dir(folder: Path) -> bool:
     """A repository, or what a linked worktree has in place of one."""
     return (folder / "HEAD").is_file() and ((folder / "objects").is_dir() or (folder / "commondir").is_file())
+
+
+def parents(common_dir: str, commit: str) -> tuple[str, ...] | None:
+    """The parents of a commit that was made lately; None for one that lies in a pack, or is none."""
+    try:
+        content = zlib.decompress(Path(common_dir, "objects", commit[:2], commit[2:]).read_bytes())
+    except (OSError, zlib.error):
+        return None
+    kind, _, head = content.partition(b"\n\n")[0].partition(b"\0")
+    if not kind.startswith(b"commit "):
+        return None
+    return tuple(line[7:].decode("ascii") for line in head.splitlines() if line.startswith(b"parent "))
 
 
 def half_made(admin: Path) -> bool:

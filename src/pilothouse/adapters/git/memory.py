@@ -205,7 +205,7 @@ class MemoryGit:
         head = await self.resolve(repo, target)
         return self._merge_onto(found, head, source, message, strategy, already_merged)
 
-    async def rescue(self, repo: str, path: str, ref: str, message: str) -> Rescued | None:
+    async def rescue(self, repo: str, path: str, ref: str, message: str, *, kept: str = "") -> Rescued | None:
         check_ref(ref)
         found = self._repository(repo)
         tree = found.worktrees.get(path)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from pilothouse.adapters.git import objects, refs
+from pilothouse.adapters.git import layout, objects, refs
 from pilothouse.adapters.git.layout import CommonDir
 from pilothouse.adapters.git.objects import Identity, Tip
 from pilothouse.adapters.git.process import undisturbed
@@ -25,6 +26,12 @@ _FIRST_PAUSE_SECONDS = 0.01
 _LONGEST_PAUSE_SECONDS = 0.5
 
 
+class _Left(NamedTuple):
+    tip: Tip
+    holds: str
+    """A commit that is known to be in it."""
+
+
 class MergeQueue:
     """Merges into branches. One per process: the locks serialise, compare-and-swap only has to catch the rest."""
 
@@ -32,6 +39,8 @@ class MergeQueue:
         self._git = git
         self._identity = identity
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        self._left: dict[tuple[str, str], _Left] = {}
+        """How the last merge here left each branch. A guess that saves a look: a wrong one fails to swap."""
 
     async def merge_into(
         self,
@@ -51,43 +60,59 @@ class MergeQueue:
             pause = _FIRST_PAUSE_SECONDS
             failure: GitFailed | None = None
             for _ in range(_TRIES):
-                seen = await refs.look(self._git, repo, branch, pin)
-                if seen.pinned is not None:
-                    return Merged(commit=seen.pinned)
-                if seen.head is None:
-                    raise BadInput(f"there is no branch {branch!r} to merge into", fix="create it first")
+                guess = self._left.pop((common.path, branch), None)
+                tip = guess.tip if guess else await self._look(repo, branch, pin)
+                if isinstance(tip, Merged):
+                    return tip
                 busy = await where_checked_out(self._git, repo, common, branch)
                 if busy:
                     return CheckedOut(path=busy)
-                merged = await objects.merge_onto(
-                    self._git, self._identity, repo, Tip(seen.head, seen.tree), source,
-                    message=message, strategy=strategy, already_merged=already_merged,
+                # Mostly the leaves have one commit in common, and the target holds it: that needs no help to be found.
+                common_base = _only_parent(common.path, source, *already_merged) if already_merged else ""
+                held = bool(common_base) and (
+                    (guess is not None and guess.holds == common_base)
+                    or await refs.is_ancestor(self._git, repo, common_base, tip.commit)
+                )
+                result = await objects.merge_onto(
+                    self._git, self._identity, repo, tip, source,
+                    message=message, strategy=strategy, already_merged=() if held else already_merged,
                 )  # fmt: skip
-                if isinstance(merged, Conflict):
-                    return merged
-                failure = await self._swap(repo, branch, seen.head, merged, pin, message)
+                if isinstance(result, Conflict):
+                    if guess is None:
+                        return result
+                    continue  # perhaps only with what is no longer there
+                failure = await self._swap(repo, branch, tip, result, pin, message)
                 if failure is None:
-                    return merged
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+                    self._left[common.path, branch] = _Left(result, common_base if held else "")
+                    return Merged(commit=result.commit, moved=result != tip)
+                if guess is None:
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
             assert failure is not None
             raise failure
 
-    async def _swap(
-        self, repo: str, branch: str, head: str, merged: Merged, pin: str, message: str
-    ) -> GitFailed | None:
+    async def _look(self, repo: str, branch: str, pin: str) -> Tip | Merged:
+        """Where the branch stands, or the merge that the pin says has been made. Raises ``BadInput``."""
+        seen = await refs.look(self._git, repo, branch, pin)
+        if seen.pinned is not None:
+            return Merged(commit=seen.pinned)
+        if seen.head is None:
+            raise BadInput(f"there is no branch {branch!r} to merge into", fix="create it first")
+        return Tip(seen.head, seen.tree)
+
+    async def _swap(self, repo: str, branch: str, old: Tip, new: Tip, pin: str, message: str) -> GitFailed | None:
         """Move branch and pin in one transaction; answers the failure when trying again may help.
 
         The branch comes first: git renames one lock file after the other, and if it is killed between the two, a
         moved branch without its pin is found again as nothing left to merge, while a pin alone would lose the merge.
         """
         name = f"refs/heads/{branch}"
-        move = f"update {name} {merged.commit} {head}" if merged.moved else f"verify {name} {head}"
+        move = f"verify {name} {old.commit}" if new == old else f"update {name} {new.commit} {old.commit}"
         title = message.partition("\n")[0]
         try:
             await self._git.run(
                 "update-ref", "-m", f"pilothouse: {title}", "--stdin",
-                cwd=repo, stdin=f"{move}\ncreate {pin} {merged.commit}\n",
+                cwd=repo, stdin=f"{move}\ncreate {pin} {new.commit}\n",
             )  # fmt: skip
         except GitFailed as failed:
             # Moved, pinned or locked meanwhile; a name that can never exist beside another is none of these.
@@ -95,6 +120,14 @@ class MergeQueue:
                 return failed
             raise
         return None
+
+
+def _only_parent(common_dir: str, *commits: str) -> str:
+    """The one parent that all of them have, and no other; empty when that is not so, or not known without git."""
+    found = {layout.parents(common_dir, commit) for commit in commits}
+    if len(found) != 1 or not (parents := found.pop()) or len(parents) != 1:
+        return ""
+    return parents[0]
 
 
 async def fast_forward_checkout(git: Runner, path: str, branch: str, commit: str) -> bool:

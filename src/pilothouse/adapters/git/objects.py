@@ -151,8 +151,8 @@ async def merge_onto(
     message: str,
     strategy: Strategy,
     already_merged: Sequence[str] = (),
-) -> Merged | Conflict:
-    """The commit that brings ``source`` onto ``target``; ``moved`` is False when the tree would be the same."""
+) -> Tip | Conflict:
+    """The commit that brings ``source`` onto ``target``, with its tree; ``target`` itself when that has it already."""
     ours = target.commit
     if already_merged:
         # A squash keeps content and drops ancestry. A commit that is never referenced puts it back: with the
@@ -162,6 +162,6 @@ async def merge_onto(
     if not outcome.clean:
         return Conflict(files=outcome.files, source=source, detail=outcome.detail)
     if outcome.tree == target.tree:
-        return Merged(commit=target.commit, moved=False)
+        return target
     parents = (target.commit, source) if strategy is Strategy.MERGE else (target.commit,)
-    return Merged(commit=await commit_tree(identity, repo, outcome.tree, parents, message))
+    return Tip(await commit_tree(identity, repo, outcome.tree, parents, message), outcome.tree)

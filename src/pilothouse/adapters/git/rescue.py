@@ -18,7 +18,7 @@ from pilothouse.errors import GitFailed
 
 
 async def rescue(
-    git: Runner, identity: Identity, repo: str, common_dir: str, path: str, ref: str, message: str
+    git: Runner, identity: Identity, repo: str, common_dir: str, path: str, ref: str, message: str, kept: str
 ) -> Rescued | None:
     refs.check_ref(ref)
     if Path(path).is_symlink() or not Path(path).is_dir():
@@ -33,7 +33,7 @@ async def rescue(
         git, identity, repo, path, admin, ref, message
     )
     detached = layout.detached_head(admin)
-    if clean and not within and detached is not None and await _is_kept(git, repo, detached):
+    if clean and not within and detached is not None and (detached == kept or await _is_kept(git, repo, detached)):
         # The common case, before every removal: nothing more is asked.
         return None
     known = await _tips(git, path, env, "HEAD", ref)

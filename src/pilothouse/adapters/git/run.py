@@ -41,8 +41,9 @@ OPTIONS = (
     "-c", "i18n.commitEncoding=UTF-8",
     # An embedded repository is reported from stderr by us, without the half page of advice.
     "-c", "advice.addEmbeddedRepo=false",
-    # One worker per core writes large checkouts; git falls back to one below its own threshold.
+    # One worker per core writes large checkouts. Starting them costs more than they save below some thousand files.
     "-c", "checkout.workers=0",
+    "-c", "checkout.thresholdForParallelism=4000",
 )  # fmt: skip
 
 _KEPT_GIT_VARIABLES = frozenset(

@@ -120,6 +120,8 @@ class RemoveWorktree(Effect, frozen=True, kw_only=True):
     repo: str
     path: str
     ref: str
+    kept: str
+    """The commit that is pinned already."""
 
 
 # Answers that git's own values (see ``integration``) do not cover.

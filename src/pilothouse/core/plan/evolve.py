@@ -248,6 +248,7 @@ def _attempt_ended(state: PlanState, event: AttemptEnded, at: int) -> None:
             repo=state.facts.repo_path,
             path=attempt.worktree_path,
             ref=state.rescue_ref(node.node, attempt.number),
+            kept=attempt.completed_commit or "",
         )
 
 
