@@ -24,6 +24,7 @@ def effect(worktree: Path, spec: WorkSpec | str, **changes: Any) -> RunWork:
         "repo": "/repo",
         "spec": ShellSpec(command=spec) if isinstance(spec, str) else spec,
         "path": str(worktree),
+        "place": "here",
         "output": "p1/n1/1/work",
         "plan_env": {},
         "inherit_env": (),

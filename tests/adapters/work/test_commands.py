@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.adapters.work.real import follow, in_loop, shell, until_output
@@ -185,7 +186,7 @@ def test_a_command_that_closes_its_output_is_still_followed_to_its_end(data_dir:
 
 
 @pytest.mark.parametrize("field", [{"stdin": "a\ud800"}, {"redact": ("secret\ud800",)}])
-def test_text_that_is_no_unicode_is_refused_and_the_key_stays_free(data_dir: Path, field: dict[str, object]) -> None:
+def test_text_that_is_no_unicode_is_refused_and_the_key_stays_free(data_dir: Path, field: dict[str, Any]) -> None:
     async def test() -> None:
         async with LocalExecutor(data_dir, 1) as executor:
             with pytest.raises(ExecutorFailed):

@@ -16,7 +16,6 @@ from pilothouse.interfaces.http.origins import Origins
 from pilothouse.interfaces.http.problems import NoCredential, TooManyTries
 
 
-
 @pytest.mark.parametrize("uid", [os.getuid() + 1, None])
 def test_the_unix_socket_admits_nobody_else(uid: int | None) -> None:
     async def journey() -> None:
