@@ -29,6 +29,13 @@ def test_what_is_no_owner_is_none(tmp_path: Path, text: str) -> None:
     assert read_owner(tmp_path) is None
 
 
+@pytest.mark.parametrize("wrong", [{"pid": "1"}, {"pid": True}, {"socket": 5}, {"version": None}, {"url": []}])
+def test_what_says_something_of_another_type_is_no_owner(tmp_path: Path, wrong: dict[str, object]) -> None:
+    said = {"pid": 1, "version": "9", "socket": "/s", "mode": "serve"} | wrong
+    (tmp_path / "owner.json").write_text(json.dumps(said), "utf-8")
+    assert read_owner(tmp_path) is None
+
+
 def test_a_directory_that_cannot_be_made_is_refused_in_words(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way", "utf-8")
     for place in (tmp_path / "file", tmp_path / "file" / "below"):

@@ -72,9 +72,11 @@ def read_owner(data_dir: Path) -> Owner | None:
     try:
         said = json.loads((data_dir / "owner.json").read_text("utf-8"))
         known = {field.name for field in fields(Owner)}  # a newer version may say more
-        return Owner(**{name: value for name, value in dict(said).items() if name in known})
+        owner = Owner(**{name: value for name, value in dict(said).items() if name in known})
     except (FileNotFoundError, NotADirectoryError, ValueError, TypeError):
         return None
+    words = (owner.version, owner.socket, owner.mode, owner.url)
+    return owner if type(owner.pid) is int and all(isinstance(word, str) for word in words) else None
 
 
 def write_owner(data_dir: Path, owner: Owner) -> None:

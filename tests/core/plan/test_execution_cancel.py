@@ -193,12 +193,14 @@ def test_a_canceled_plan_ends_its_questions_too() -> None:
 
 
 def test_a_part_that_cannot_be_canceled_is_refused() -> None:
-    run = Execution(task("a"), task("b"))
+    run = Execution(task("a", group="g"), task("b"))
     with pytest.raises(NotFound, match="no node or group 'zz'"):
         run.give(CancelPart(scope="zz"))
     run.finish("a")
-    with pytest.raises(Refused, match="a has ended already"):
-        run.give(CancelPart(scope="a"))
+    node = run.node("a").node
+    for scope, called in (("a", "a"), (node.id, "a"), ("g", "g"), (node.group, "g")):
+        with pytest.raises(Refused, match=rf"^{called} has ended already"):
+            run.give(CancelPart(scope=scope or ""))
     run.give(Stop())
     run.end_dispatched()
     with pytest.raises(Refused, match="cancel the plan as a whole"):

@@ -30,7 +30,7 @@ def cancel_part(state: PlanState, given: CancelPart) -> list[Event]:
     """End a node, or every node of a group, for good. Raises ``NotFound``, ``Refused``."""
     nodes = [node for node in _in_scope(state, given.scope) if node.status not in TERMINAL]
     if not nodes:
-        raise Refused(f"{given.scope} has ended already")
+        raise Refused(f"{_called(state, given.scope)} has ended already")
     if state.common.terminal:
         raise Refused("the plan is not running; cancel the plan as a whole instead")
     events: list[Event] = []
@@ -97,6 +97,12 @@ def _in_scope(state: PlanState, scope: str) -> list[NodeState]:
     if group is None:
         raise NotFound(f"the plan has no node or group {scope!r}")
     return [node for node in state.nodes.values() if group.id in state.plan.ancestry(node.node.group)]
+
+
+def _called(state: PlanState, scope: str) -> str:
+    """What people call a part: clients may name it by an id that says nothing."""
+    node, group = state.find(scope), state.plan.find_group(scope)
+    return node.node.producer_id if node else group.path if group else scope
 
 
 def retry(state: PlanState, given: Retry) -> list[Event]:
