@@ -148,10 +148,10 @@ class Story:
         return [(one.seq, REGISTRY.wire(one)) for one in self.recorded[after:]]
 
 
-def job(name: str, *dependencies: str, group: str | None = None) -> JobSpec:
+def job(name: str, *dependencies: str, group: str | None = None, called: str = "") -> JobSpec:
     return JobSpec(
         producer_id=name,
-        name=name,
+        name=called or name,
         task="do it",
         work=ShellSpec(command="true"),
         dependencies=dependencies,

@@ -87,6 +87,31 @@ def test_what_waits_for_a_person_is_said_below_with_the_command() -> None:
     assert told in " ".join(picture(story, width=40).split())
 
 
+def test_a_name_that_says_more_than_the_id_stands_beside_it() -> None:
+    jobs = [
+        job("node-01", called="Build the index"),
+        job("node-02", called="x" * 1000),
+        job("g/c", group="g", called="c"),
+    ]
+    drawn = picture(Story(jobs).start(), width=100)
+    assert "○ node-01  Build the index" in drawn
+    assert f"node-02  {'x' * 20}" in drawn
+    assert "○ c   " in drawn
+    assert max(map(len, drawn.splitlines())) <= 100
+    assert picture(Story(jobs).start(), unicode=False).isascii()
+
+
+def test_what_is_blocked_says_so_once() -> None:
+    story = Story([job("a"), job("b", "a")]).start().begin("a").fail("a").block("b", "Blocked: dependency 'a' failed")
+    assert "b  blocked           dependency 'a' failed" in picture(story)
+
+
+def test_foreign_text_in_a_message_is_not_obeyed() -> None:
+    screen = LiveScreen()
+    screen.say("the stop: \x1b[2J\x9bboom")
+    assert screen._said == "the stop:  boom"
+
+
 @pytest.mark.parametrize(
     ("milliseconds", "text"),
     [(0, "0.0s"), (9_940, "9.9s"), (9_960, "10s"), (61_000, "1m 01s"), (7_620_000, "2h 07m"), (-5, "0.0s")],

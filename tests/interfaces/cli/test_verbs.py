@@ -106,6 +106,30 @@ def test_a_node_that_waits_is_shown_as_waiting_with_the_command_that_answers(own
     assert "waits   What happened?\n        `pilothouse approvals answer w1 rerun` (or accept)\n" in out
 
 
+def test_a_failed_node_is_shown_with_the_worktree_that_is_kept(owner: FakeOwner, say: Say) -> None:
+    view = owner.stories[OTHER_ID].view()
+    view["nodes"][0]["worktreePath"] = "/worktrees/only"
+    owner.answers[("GET", f"/api/plans/{OTHER_ID}")] = (200, view)
+    assert "\nworktree  /worktrees/only\n" in say("plan", "show", OTHER_ID).out
+
+
+def test_a_plan_that_nobody_drives_says_why(owner: FakeOwner, say: Say) -> None:
+    view = owner.stories[PLAN_ID].view() | {"halted": "the disk is full"}
+    owner.answers[("GET", f"/api/plans/{PLAN_ID}")] = (200, view)
+    assert "halted  the disk is full; it is tried again by itself\n" in say("plan", "show", "last").out
+    view["halted"] = None
+    assert "halted" not in say("plan", "show", "last").out
+
+
+def test_nodes_are_shown_with_names_that_say_more_than_their_ids(owner: FakeOwner, say: Say) -> None:
+    jobs = [job("node-01", called="Build the index"), job("node-02", called="x" * 1000)]
+    owner.stories[PLAN_ID] = Story(jobs).start()
+    lines = say("plan", "show", "last").out.splitlines()
+    assert lines[-3].endswith("GROUP  NAME")
+    assert lines[-2].endswith(" Build the index")
+    assert lines[-1].endswith(f" {'x' * 37}...")
+
+
 def test_serve_as_json_says_its_url_at_once_also_into_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = io.BytesIO()
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(pipe, encoding="utf-8"))

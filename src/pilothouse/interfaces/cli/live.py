@@ -24,6 +24,10 @@ _SAID_FOR = 8.0
 """Seconds that a message stays."""
 
 
+def _length(line: Line) -> int:
+    return len(line.name) + (2 + len(line.title) if line.title else 0)
+
+
 class LiveScreen:
     """Draws a plan again and again in the same place. Use as a context manager, or ``close`` it."""
 
@@ -100,7 +104,7 @@ class LiveScreen:
         return text
 
     def _columns(self, lines: list[Line], width: int) -> list[Text]:
-        names = max((2 * line.depth + 2 + len(line.name) for line in lines), default=0)
+        names = max((2 * line.depth + 2 + _length(line) for line in lines), default=0)
         names = min(names, max(12, width * 2 // 5))
         words = max((len(line.word) for line in lines), default=0)
         wide = width >= _WIDE
@@ -112,7 +116,9 @@ class LiveScreen:
                 continue
             text.append(f"{self._glyph(line.status)} ", style=look(line.status).colour)
             text.append(line.name)
-            text.truncate(names, overflow="ellipsis", pad=True)
+            if line.title:
+                text.append(f"  {line.title}", style="dim")
+            text.truncate(names, overflow="ellipsis" if self._unicode else "crop", pad=True)
             text.append(f"  {line.word.ljust(words)}", style=look(line.status).colour)
             if wide:
                 text.append(f"  {line.elapsed:>7}", style="dim")

@@ -34,6 +34,8 @@ def summary_fields(view: dict[str, Any]) -> Iterable[tuple[str, str]]:
     yield "plan", plan
     yield "result", _result(view)
     yield "note", one_line(view.get("note") or "")
+    if view.get("halted"):
+        yield "halted", f"{one_line(view['halted'])}; it is tried again by itself"
     if any(count for status, count in view["counts"].items() if status != "succeeded"):
         yield "nodes", counted(view["counts"])
     failed = [node for node in view["nodes"] if node["status"] == "failed"]
@@ -42,6 +44,7 @@ def summary_fields(view: dict[str, Any]) -> Iterable[tuple[str, str]]:
     for node in failed[:_MOST]:
         yield "failed", f"{node['producerId']}: {one_line(node.get('error') or 'no reason given')}"
         yield "", f"pilothouse plan logs {plan} {_quoted(node['producerId'])}"
+        yield "worktree", node.get("worktreePath") or ""
     if len(failed) > _MOST:
         yield "", f"and {len(failed) - _MOST} more"
     for node in view["nodes"]:

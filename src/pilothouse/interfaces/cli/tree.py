@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pilothouse.core.plan.phases import Phase, PhaseStatus
 from pilothouse.core.plan.state import NodeState, PlanState
 from pilothouse.core.plan.states import ACTIVE, NodeStatus
-from pilothouse.interfaces.cli.words import duration, one_line
+from pilothouse.interfaces.cli.words import duration, one_line, title
 
 _NEEDS_EYES = {NodeStatus.RUNNING: 0, NodeStatus.SCHEDULED: 0, NodeStatus.FAILED: 1, NodeStatus.READY: 2}
 _REST = 3
@@ -37,6 +37,8 @@ class Line:
     word: str
     elapsed: str = ""
     detail: str = ""
+    title: str = ""
+    """What it is called beside its name."""
 
 
 @dataclass(slots=True)
@@ -108,12 +110,21 @@ def _urgency(node: NodeState) -> tuple[int, int]:
 
 def node_line(state: PlanState, node: NodeState, depth: int, now: int, output: str) -> Line:
     group = state.plan.groups[node.node.group].path if node.node.group else ""
-    name = node.node.producer_id.removeprefix(f"{group}/")
+    name = one_line(node.node.producer_id.removeprefix(f"{group}/"))
+    called = title(node.node.producer_id, node.node.name)
     wait = state.common.waits.get(node.wait_id) if node.wait_id else None
     if wait is not None:
-        return Line(depth, name, "waiting", f"waits: {wait.kind}", _elapsed(node, now), one_line(wait.question))
-    detail = one_line(node.error) if node.error else output if node.status in ACTIVE else ""
-    return Line(depth, name, node.status, _word(node), _elapsed(node, now), detail)
+        question = one_line(wait.question)
+        return Line(depth, name, "waiting", f"waits: {wait.kind}", _elapsed(node, now), question, called)
+    detail = _error(node) if node.error else output if node.status in ACTIVE else ""
+    return Line(depth, name, node.status, _word(node), _elapsed(node, now), detail, called)
+
+
+def _error(node: NodeState) -> str:
+    """Without the state it begins with, which stands before it."""
+    error = one_line(node.error)
+    state = f"{node.status}: "
+    return error[len(state) :] if error.lower().startswith(state) else error
 
 
 def _word(node: NodeState) -> str:
@@ -145,7 +156,7 @@ def _group_line(state: PlanState, group_id: str, depth: int, now: int) -> Line:
     group, value = state.plan.groups[group_id], state.groups[group_id]
     elapsed = duration((value.ended_at or now) - value.started_at) if value.started_at is not None else ""
     done = f"{value.nodes.succeeded}/{value.nodes.total}"
-    return Line(depth, f"{group.name}/", value.status, f"{value.status} {done}", elapsed)
+    return Line(depth, f"{one_line(group.name)}/", value.status, f"{value.status} {done}", elapsed)
 
 
 def totals(state: PlanState) -> Sequence[tuple[str, int]]:

@@ -37,6 +37,7 @@ LOOKS = {
     "canceled": Look("⊗", "/", "magenta"),
     "waiting": Look("?", "?", "yellow"),
 }
+_LONGEST_TITLE = 40
 _ANSI = {
     "white": "37",
     "cyan": "36",
@@ -135,6 +136,14 @@ def counted(counts: dict[str, int]) -> str:
 def short(run_id: str) -> str:
     """What people type: the part of an id that says when, to the millisecond."""
     return run_id[:13] if len(run_id) == 36 else run_id
+
+
+def title(producer_id: str, name: str) -> str:
+    """What a node is called, where that says more than its id; at most ``_LONGEST_TITLE`` characters."""
+    shown = one_line(name)
+    if shown in (producer_id, producer_id.rpartition("/")[2]):
+        return ""
+    return shown if len(shown) <= _LONGEST_TITLE else f"{shown[: _LONGEST_TITLE - 3].rstrip()}..."
 
 
 def how_to_answer(wait_id: str, options: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from pilothouse.interfaces.cli.owners import connect
 from pilothouse.interfaces.cli.printing import colours, end_output, print_json, print_output, print_table
 from pilothouse.interfaces.cli.stopping import await_end, report_end
 from pilothouse.interfaces.cli.summary import print_summary
-from pilothouse.interfaces.cli.words import ago, counted, duration, one_line, short
+from pilothouse.interfaces.cli.words import ago, counted, duration, one_line, short, title
 
 app = typer.Typer(
     help="List, show and control plans and their nodes.",
@@ -71,15 +71,25 @@ def show(
         return ExitCode.SUCCEEDED
     print_summary(view, color=colours(no_color))
     print()
-    print_table(
-        ("NODE", "STATUS", "TRIES", "TOOK", "GROUP"),
-        (
-            (node["producerId"], _status(node), str(node["attempts"]), _took(node), node.get("group") or "")
-            for node in view["nodes"]
-        ),
-        empty="no nodes",
-    )
+    _print_nodes(view["nodes"])
     return ExitCode.SUCCEEDED
+
+
+def _print_nodes(nodes: list[dict[str, Any]]) -> None:
+    head = ("NODE", "STATUS", "TRIES", "TOOK", "GROUP", "NAME")
+    rows = [
+        (
+            node["producerId"],
+            _status(node),
+            str(node["attempts"]),
+            _took(node),
+            node.get("group") or "",
+            title(node["producerId"], node["name"]),
+        )
+        for node in nodes
+    ]
+    columns = len(head) if any(row[-1] for row in rows) else len(head) - 1
+    print_table(head[:columns], [row[:columns] for row in rows], empty="no nodes")
 
 
 def _status(node: dict[str, Any]) -> str:
