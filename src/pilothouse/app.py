@@ -201,7 +201,11 @@ def run_background_owner(data_dir: Path | None) -> None:
     """The owner a client starts when there is none. Ends when idle, or when ``serve`` asks it to."""
     from pilothouse.settings import read_settings
 
-    _run(_serve(read_settings(data_dir=data_dir), "background", lambda _: None))
+    settings = read_settings(data_dir=data_dir)  # with the `.env` of where the client was
+    settings.data_dir = settings.data_dir.absolute()
+    settings.worktree_root = settings.worktree_root and settings.worktree_root.absolute()
+    os.chdir("/")  # it outlives its client, and must hold no directory that somebody may want to unmount
+    _run(_serve(settings, "background", lambda _: None))
 
 
 def _run(main: Coroutine[Any, Any, None]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -124,3 +126,13 @@ def test_a_background_server_ends_when_it_is_idle_and_the_next_verb_starts_one(a
     until(lambda: not at.owner_pids())
     assert not (at.data_dir / "owner.json").exists()
     assert at.ask("plan", "list") == {"plans": []}
+
+
+def test_a_background_server_is_set_by_the_env_file_of_where_its_client_was(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / ".env").write_text("PILOTHOUSE_LOG_LEVEL=loud\n", encoding="utf-8")
+    command = [sys.executable, "-m", "pilothouse.app", "owner", "--data-dir", str(tmp_path / "data")]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 2
+    assert "PILOTHOUSE_LOG_LEVEL" in done.stderr
