@@ -135,7 +135,7 @@ def _in_background(data_dir: Path) -> Iterator[subprocess.Popen[bytes]]:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-                start_new_session=True,
+            start_new_session=True,
         )
     try:
         yield process
