@@ -94,12 +94,13 @@ def _processes() -> list[tuple[int, int, str]]:
     return found
 
 
-def _twenty(ledger: Path) -> str:
-    """Twenty nodes in layers; each says once in the ledger that it ran. One of them is long."""
+def _twenty(ledger: Path, stretch: float) -> str:
+    """Twenty nodes in layers; each says once in the ledger that it ran. One of them is long. ``stretch`` makes them
+    longer, so that more moments of death fit in."""
     text = "name: twenty\ntargetBranch: result\nmaxParallel: 4\njobs:\n"
     for n in range(20):
         needs = f", dependencies: [n{n - 5}]" if n >= 5 else ""
-        pause = "0.6" if n == 0 else f"0.0{n % 7}"
+        pause = stretch * (0.6 if n == 0 else 0.01 * (n % 7))
         work = f"echo n{n} $$ >> {ledger}; sleep {pause}; echo {n} > file{n}"
         text += f"  - {{producerId: n{n}, task: t, work: '{work}'{needs}}}\n"
     return text
@@ -107,7 +108,7 @@ def _twenty(ledger: Path) -> str:
 
 def test_no_event_and_no_work_is_lost_or_done_twice_when_the_owner_is_killed_at_random_moments(tmp_path: Path) -> None:
     repo, ledger = make_repo(tmp_path / "repo"), tmp_path / "ledger"
-    life = Life(tmp_path, repo, _twenty(ledger))
+    life = Life(tmp_path, repo, _twenty(ledger, float(os.environ.get("TEST_STRETCH", "1"))))
     chance = random.Random(os.environ.get("TEST_SEED", "20"))
     life.begin(submit=True)
     life.wait_for(lambda: life.shown.exists() and b"RUN_STARTED" in life.shown.read_bytes())
