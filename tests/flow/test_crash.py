@@ -125,8 +125,7 @@ def test_no_event_and_no_work_is_lost_or_done_twice_when_the_owner_is_killed_at_
             [brief] = await services.queries.plans()
             plan = await services.queries.plan(brief["planId"])
             recorded = await services.queries.events(brief["planId"], limit=100_000)
-            hub = services.supervisor.hub
-            return plan, [json.loads(hub._registry.wire(r)) for r in recorded]
+            return plan, [json.loads(services.queries.wire(r)) for r in recorded]
 
     plan, log = run(afterwards())
     assert plan["status"] == "succeeded", [n["error"] for n in plan["nodes"]]

@@ -34,7 +34,7 @@ from pilothouse.core.plan.events import (
 from pilothouse.core.plan.groups import GroupStates
 from pilothouse.core.plan.intents import phase_effect
 from pilothouse.core.plan.phases import Phase, PhaseStatus, Trigger, resume_after_failure
-from pilothouse.core.plan.state import Attempt, NodeState, PhaseState, PlanState, Target, rescue_key
+from pilothouse.core.plan.state import Attempt, NodeState, PhaseState, PlanState, Target, removal_key, rescue_key
 from pilothouse.core.plan.states import ACTIVE, TERMINAL, NodeStatus, check_move, initial_status
 from pilothouse.core.run.events import Event, Recorded, RunRecovered, RunResumed, RunStarted, WaitClosed, WaitOpened
 
@@ -240,29 +240,26 @@ def _attempt_ended(state: PlanState, event: AttemptEnded, at: int) -> None:
     if event.rescue:
         _owe_rescue(state, node, attempt, event.discard)
     elif event.discard:
-        key = f"{node.node.id}/{attempt.number}/remove-worktree"
+        key = removal_key(node.node.id, attempt.number)
         state.housekeeping[key] = RemoveWorktree(
-            key=key,
-            node_id=node.node.id,
-            attempt=attempt.number,
-            repo=state.facts.repo_path,
-            path=attempt.worktree_path,
-            ref=state.rescue_ref(node.node, attempt.number),
-            kept=attempt.completed_commit or "",
+            key=key, **_clean_up(state, node, attempt), kept=attempt.completed_commit or ""
         )
+
+
+def _clean_up(state: PlanState, node: NodeState, attempt: Attempt) -> dict[str, Any]:
+    """What the clean-up of any attempt has to know: where, and under which ref edits are saved."""
+    return {
+        "node_id": node.node.id,
+        "attempt": attempt.number,
+        "repo": state.facts.repo_path,
+        "path": attempt.worktree_path,
+        "ref": state.rescue_ref(node.node, attempt.number),
+    }
 
 
 def _owe_rescue(state: PlanState, node: NodeState, attempt: Attempt, discard: bool) -> None:
     key = rescue_key(node.node.id, attempt.number)
-    state.housekeeping[key] = Rescue(
-        key=key,
-        node_id=node.node.id,
-        attempt=attempt.number,
-        repo=state.facts.repo_path,
-        path=attempt.worktree_path,
-        ref=state.rescue_ref(node.node, attempt.number),
-        discard=discard,
-    )
+    state.housekeeping[key] = Rescue(key=key, **_clean_up(state, node, attempt), discard=discard)
 
 
 def _work_rescued(state: PlanState, event: WorkRescued, at: int) -> None:
@@ -275,7 +272,7 @@ def _work_rescued(state: PlanState, event: WorkRescued, at: int) -> None:
 def _worktree_removed(state: PlanState, event: WorktreeRemoved, at: int) -> None:
     attempt = state.nodes[event.node_id].attempts[event.attempt - 1]
     attempt.worktree_exists = bool(event.error)
-    state.housekeeping.pop(f"{event.node_id}/{event.attempt}/remove-worktree", None)
+    state.housekeeping.pop(removal_key(event.node_id, event.attempt), None)
 
 
 def _node_cancel_requested(state: PlanState, event: NodeCancelRequested, at: int) -> None:

@@ -24,6 +24,11 @@ def rescue_key(node_id: str, attempt: int) -> str:
     return f"{node_id}/{attempt}/rescue"
 
 
+def removal_key(node_id: str, attempt: int) -> str:
+    """The key of the effect that removes the worktree of a successful attempt."""
+    return f"{node_id}/{attempt}/remove-worktree"
+
+
 @dataclass(slots=True)
 class PhaseState:
     status: PhaseStatus
