@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import platformdirs
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -24,6 +25,20 @@ from pilothouse.errors import BadInput
 
 def _upper(level: object) -> object:
     return level.upper() if isinstance(level, str) else level
+
+
+class AgentSettings(BaseModel):
+    """What is set for one agent: a table ``[agents.NAME]`` in ``config.toml``, or JSON in ``PILOTHOUSE_AGENTS``."""
+
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+    command: list[str] = []
+    acp: bool = False
+    base_url: str = ""
+    api: Literal["", "completions", "responses", "anthropic", "gemini"] = ""
+    api_key_env: str = ""
+    model: str = ""
+    env: dict[str, str] = {}
 
 
 class Settings(BaseSettings):
@@ -53,6 +68,13 @@ class Settings(BaseSettings):
     port: int = Field(default=8484, ge=0, le=65535, description="Port that `serve` listens on; 0 takes a free one.")
     database_url: str | None = Field(
         default=None, description="Another database than the SQLite file in the data directory (not built yet)."
+    )
+    agents: dict[str, AgentSettings] = Field(
+        default={},
+        description="Per agent: `command`, `baseUrl`, `api`, `apiKeyEnv`, `model`, `env`, `acp`; see docs/agents.md.",
+    )
+    prices: Path | None = Field(
+        default=None, description="The price table; by default `prices.toml` beside `config.toml`, if there is one."
     )
     log_level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)] = Field(
         default="INFO", description="Of the server's own log: DEBUG, INFO, WARNING or ERROR."

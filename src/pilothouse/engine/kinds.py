@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pilothouse.core.plan.agent_events import AGENT_EVENTS
 from pilothouse.core.plan.events import PLAN_EVENTS
 from pilothouse.core.run.events import RUN_EVENTS
 from pilothouse.core.run.registry import Registry
 
-REGISTRY = Registry(RUN_EVENTS, PLAN_EVENTS)
+REGISTRY = Registry(RUN_EVENTS, PLAN_EVENTS, AGENT_EVENTS)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Protocol
 
+from pilothouse.core.plan.effects import AnswerAgent, RunWork
 from pilothouse.core.plan.integration import (
     CheckedOut,
     Committed,
@@ -22,10 +23,13 @@ from pilothouse.core.plan.integration import (
     Strategy,
     WorkSummary,
 )
+from pilothouse.core.plan.spec import AgentSpec
+from pilothouse.core.run.agents import AgentInfo, AgentReader, ModelInfo, Permissions
 from pilothouse.core.run.commands import Command, Exit, Grew, Inventory
 from pilothouse.core.run.lifecycle import Lifecycle
 from pilothouse.core.run.rows import RunRow
 from pilothouse.core.run.segments import Append, Document, Segment
+from pilothouse.core.run.usage import Usage
 
 
 class Clock(Protocol):
@@ -85,6 +89,47 @@ class Executor(Protocol):
 
     async def forget(self, key: str) -> None:
         """Drop what it remembers of an ended command. Idempotent."""
+        ...
+
+
+class Agents(Protocol):
+    """The agents of this machine: whether they can do a piece of work, how they are started, what they tell."""
+
+    async def check(self, spec: AgentSpec, permissions: Permissions = Permissions.ALLOW) -> None:
+        """Whether an agent can be given this work here and now; asked before a plan is accepted.
+
+        Raises ``BadInput`` naming the field of the spec, ``Unavailable`` with the command that installs what is
+        missing or too old."""
+        ...
+
+    async def command(self, work: RunWork) -> Command:
+        """What to run for a phase: any kind of spec, agents among them, whose private files it prepares.
+
+        Raises ``BadInput`` for what cannot be; nothing was started then."""
+        ...
+
+    def reader(self, work: RunWork) -> AgentReader:
+        """A fresh reader for what the agent of ``work`` prints."""
+        ...
+
+    def priced(self, model: str, usage: Usage) -> Usage:
+        """``usage`` with its cost by the price table, or with its tokens marked as unpriced."""
+        ...
+
+    async def answer(self, answer: AnswerAgent) -> None:
+        """Hand an answer to an agent that asked. Idempotent; durable: an agent that is not looking yet finds it."""
+        ...
+
+    async def forget(self, plan_id: str) -> None:
+        """Remove the private files of a deleted plan's agents. Idempotent."""
+        ...
+
+    async def agents(self, *, fresh: bool = False) -> list[AgentInfo]:
+        """Every agent there is a driver for, installed or not, by name. ``fresh``: not from the cache."""
+        ...
+
+    async def models(self, agent: str | None = None, *, fresh: bool = False) -> list[ModelInfo]:
+        """The models each installed agent says it can use. Raises ``NotFound`` for an unknown agent."""
         ...
 
 

@@ -12,7 +12,8 @@ import msgspec
 
 from pilothouse.core.plan.integration import Strategy
 from pilothouse.core.plan.phases import Phase
-from pilothouse.core.plan.spec import WorkSpec
+from pilothouse.core.plan.spec import SandboxSpec, WorkSpec
+from pilothouse.core.run.agents import Permissions
 from pilothouse.core.run.contract import Effect
 
 TARGET_KEY = "target"
@@ -73,6 +74,38 @@ class RunWork(PhaseEffect, frozen=True, kw_only=True):
     instructions: str
     adopted: bool = False
     """An owner before this one started it: it is followed, and never started again."""
+    permissions: Permissions = Permissions.ALLOW
+    approval_timeout_ms: int = 0
+    """After this long an unanswered request of an agent counts as refused. 0: never."""
+    sandbox: SandboxSpec | None = None
+    session_id: str = ""
+    """The conversation to resume; empty: a new one."""
+    trouble: str = ""
+    """Why the attempt before this one ended, for an agent that goes on with its work; empty for a first attempt."""
+    time_left_ms: int = 0
+    """What budgets leave for an agent, beside its own timeout; 0: no limit."""
+    read_to: int = 0
+    """Bytes of raw output whose news are in the log already: those are not recorded again."""
+
+    @property
+    def errors(self) -> str:
+        """Where an agent's standard error goes: its standard output is for its reader."""
+        return f"{self.output}.stderr"
+
+
+class AnswerAgent(Effect, frozen=True, kw_only=True):
+    """Hand an answer to the agent that waits for it. Idempotent; an agent that has ended meanwhile is no error."""
+
+    gated: ClassVar[bool] = False
+
+    output: str
+    """Names the agent's run, as in ``RunWork``."""
+    plan_id: str
+    node_id: str
+    request_id: str
+    allowed: bool
+    remember: bool = False
+    """For the rest of the conversation."""
 
 
 class CommitWork(PhaseEffect, frozen=True, kw_only=True):

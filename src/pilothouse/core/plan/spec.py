@@ -13,9 +13,12 @@ from typing import TypeAlias
 import msgspec
 
 from pilothouse.core.plan.integration import Strategy
+from pilothouse.core.run.agents import Permissions
+from pilothouse.core.run.usage import Budget
 
 DEFAULT_MAX_PARALLEL = 4
 DEFAULT_AGENT = "copilot"
+DEFAULT_APPROVAL_TIMEOUT_MS = 60 * 60 * 1000
 DEFAULT_INSTRUCTIONS = "Complete the task as specified"
 
 
@@ -33,6 +36,40 @@ class Shell(StrEnum):
 
     SH = "sh"
     BASH = "bash"
+
+
+class Tier(StrEnum):
+    """How capable a model is to be, when none is named."""
+
+    FAST = "fast"
+    STANDARD = "standard"
+    PREMIUM = "premium"
+
+
+class Effort(StrEnum):
+    """How long a model is to think, where the agent can be told."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    XHIGH = "xhigh"
+
+
+class Network(StrEnum):
+    """What a sandboxed command may reach."""
+
+    FULL = "full"
+    LIMITED = "limited"
+    """The model's endpoint and the ``allowedUrls`` of the agent."""
+    OFF = "off"
+
+
+class SandboxSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What the commands and agents of a plan may touch beyond their worktree. Folders are absolute."""
+
+    network: Network = Network.FULL
+    writable: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
 
 
 class ProcessSpec(
@@ -67,12 +104,30 @@ class ShellSpec(
 class AgentSpec(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="type", tag="agent"
 ):
-    """Hand the job to an agent. Empty ``instructions`` mean that the job's task says it all; ``script`` is the
-    replies file of a scripted agent, relative to the repository."""
+    """Hand the job to an agent. Without ``instructions`` or ``instructions_file`` the job's task says it all.
+
+    Files are relative to the repository and read in the worktree; folders are absolute."""
 
     agent: str = DEFAULT_AGENT
     instructions: str = ""
+    instructions_file: str = ""
+    context: str = ""
+    """More to know, beside the instructions."""
+    context_files: tuple[str, ...] = ()
+    """Files the agent is told to read first."""
+    model: str = ""
+    model_tier: Tier | None = None
+    """Which model to choose when none is named."""
+    effort: Effort | None = None
+    max_turns: int | None = None
+    resume_session: bool = True
+    """Go on with the conversation of the attempt before, where the agent can."""
+    allowed_folders: tuple[str, ...] = ()
+    allowed_urls: tuple[str, ...] = ()
+    permissions: Permissions | None = None
+    """None: the plan's."""
     script: str = ""
+    """The replies file of a scripted agent."""
     env: dict[str, str] = {}
     timeout_ms: int = msgspec.field(default=0, name="timeout")
     """0 means none."""
@@ -102,6 +157,8 @@ class JobBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     base_branch: str | None = None
     """Where a root starts instead of the plan's base. Only roots may have one."""
     env: dict[str, str] = {}
+    budget: Budget | None = None
+    """Of this job over all its attempts."""
 
 
 class JobSpec(JobBody, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -126,6 +183,14 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     env: dict[str, str] = {}
     inherit_env: tuple[str, ...] = ()
     """Names of variables to hand on although they look like secrets."""
+    budget: Budget | None = None
+    """Of all jobs together."""
+    permissions: Permissions = Permissions.ALLOW
+    """What agents may do unasked, where a job does not say otherwise."""
+    approval_timeout_ms: int = msgspec.field(default=DEFAULT_APPROVAL_TIMEOUT_MS, name="approvalTimeout")
+    """After this long an unanswered request counts as refused. 0: never."""
+    sandbox: SandboxSpec | None = None
+    """None: commands and agents run as this user."""
 
 
 class PlanSpec(PlanOptions, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

@@ -26,6 +26,9 @@ _OWN_VARIABLES = "PILOTHOUSE_"
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Control characters, line and paragraph separators, and marks that reorder what is displayed after them.
 _NOT_IN_LINE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_URL = re.compile(
+    r"https?://(?:\*\.)?[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~/%+=@,-]*)?"
+)
 _NOT_IN_BRANCH = re.compile(r"[\s~^:?*\[\\]")
 
 
@@ -77,6 +80,22 @@ def _relative_path(text: str) -> str:
     if text.startswith(("/", "~")) or ".." in text.split("/"):
         raise wrong(f"{quote(text)} leads outside", "give a relative path without '..'")
     return _one_line(text)
+
+
+def _folder(text: str) -> str:
+    if not text.startswith("/") or ".." in text.split("/"):
+        raise wrong(f"{quote(text)} is not an absolute path", "begin with '/', without '..'")
+    return _one_line(text)
+
+
+def _url(text: str) -> str:
+    """A host or an address agents may fetch from: only http, nothing a shell or an option parser could take amiss."""
+    if not _URL.fullmatch(text):
+        raise wrong(
+            f"{quote(text)} is not an address an agent may be given",
+            "use http://host/path or https://host/path, without credentials; '*.host' stands for its subdomains",
+        )
+    return text
 
 
 def _branch(text: str) -> str:
@@ -133,6 +152,9 @@ Env = Annotated[dict[EnvName, EnvValue], Field(max_length=500)]
 Argument = Annotated[str, Field(max_length=100_000), _Text]
 Timeout = Annotated[int, Field(ge=0, le=MAX_TIMEOUT_MS)]
 OnInterruptedField = Literal["review", "rerun"]
+PermissionsField = Literal["allow", "deny", "ask"]
+Folder = Annotated[str, Field(max_length=4_096), AfterValidator(_folder)]
+Url = Annotated[str, Field(max_length=2_000), AfterValidator(_url)]
 
 
 class Fields(BaseModel):
@@ -186,30 +208,48 @@ class ShellFile(Fields):
     on_interrupted: OnInterruptedField | None = None
 
 
+class BudgetFile(Fields):
+    tokens: Annotated[int, Field(ge=1)] | None = None
+    cost: Annotated[float, Field(gt=0, strict=False, allow_inf_nan=False)] | None = None
+    time: Annotated[int, Field(ge=1, le=MAX_TIMEOUT_MS)] | None = None
+    turns: Annotated[int, Field(ge=1)] | None = None
+
+
+class SandboxFile(Fields):
+    network: Literal["full", "limited", "off"] = "full"
+    writable: Annotated[list[Folder], Field(max_length=20)] = []
+    readable: Annotated[list[Folder], Field(max_length=20)] = []
+
+
 class AgentFile(Fields):
-    unbuilt = frozenset(
-        {
-            "allowedFolders",
-            "allowedUrls",
-            "context",
-            "contextFiles",
-            "effort",
-            "instructionsFile",
-            "maxTurns",
-            "model",
-            "modelTier",
-            "onFailure",
-            "resumeSession",
-        }
-    )
+    unbuilt = frozenset({"onFailure"})
 
     type: Literal["agent"]
     agent: Annotated[str, Field(max_length=100), _Line] | None = None
     instructions: Instructions | None = None
+    instructions_file: RelativePath | None = None
+    context: Instructions | None = None
+    context_files: Annotated[list[RelativePath], Field(max_length=100)] = []
+    model: Annotated[str, Field(max_length=200), _Line, _Text] | None = None
+    model_tier: Literal["fast", "standard", "premium"] | None = None
+    effort: Literal["low", "medium", "high", "xhigh"] | None = None
+    max_turns: Annotated[int, Field(ge=1, le=100)] | None = None
+    resume_session: bool = True
+    allowed_folders: Annotated[list[Folder], Field(max_length=20)] = []
+    allowed_urls: Annotated[list[Url], Field(max_length=50)] = []
+    permissions: PermissionsField | None = None
     script: RelativePath | None = None
     env: Env = {}
     timeout: Timeout = 0
     on_interrupted: OnInterruptedField | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> AgentFile:
+        if self.instructions is not None and self.instructions_file is not None:
+            raise wrong("is given beside 'instructions'", "remove one of them", at="instructionsFile")
+        if self.model is not None and self.model_tier is not None:
+            raise wrong("is given beside 'model'", "remove one of them", at="modelTier")
+        return self
 
 
 _AnyWork = Annotated[ProcessFile | ShellFile | AgentFile, Field(discriminator="type")]
@@ -238,6 +278,7 @@ class JobFile(Fields):
     expects_no_changes: bool = False
     base_branch: Branch | None = None
     env: Env = {}
+    budget: BudgetFile | None = None
 
 
 class GroupFile(Fields):
@@ -259,5 +300,9 @@ class PlanFile(Fields):
     start_paused: bool = False
     env: Env = {}
     inherit_env: Annotated[list[InheritedName], Field(max_length=100)] = []
+    budget: BudgetFile | None = None
+    permissions: PermissionsField = "allow"
+    approval_timeout: Timeout | None = None
+    sandbox: SandboxFile | None = None
     jobs: Annotated[list[JobFile], Field(max_length=MAX_JOBS)] = []
     groups: list[GroupFile] = []

@@ -16,14 +16,19 @@ from pilothouse.core.plan.integration import Strategy
 from pilothouse.core.plan.problems import Problem, quote, refuse
 from pilothouse.core.plan.spec import (
     DEFAULT_AGENT,
+    DEFAULT_APPROVAL_TIMEOUT_MS,
     DEFAULT_MAX_PARALLEL,
     AgentSpec,
+    Effort,
     JobSpec,
+    Network,
     OnInterrupted,
     PlanSpec,
     ProcessSpec,
+    SandboxSpec,
     Shell,
     ShellSpec,
+    Tier,
     WorkSpec,
 )
 from pilothouse.core.plan.spec_errors import problems_of
@@ -31,13 +36,17 @@ from pilothouse.core.plan.spec_file import (
     MAX_GROUP_DEPTH,
     MAX_JOBS,
     AgentFile,
+    BudgetFile,
     GroupFile,
     JobFile,
     PlanFile,
     ProcessFile,
+    SandboxFile,
     ShellFile,
 )
 from pilothouse.core.plan.spec_text import check_values, read_data
+from pilothouse.core.run.agents import Permissions
+from pilothouse.core.run.usage import Budget
 from pilothouse.errors import BadInput
 
 
@@ -95,8 +104,24 @@ def _plan(file: PlanFile) -> PlanSpec:
         start_paused=file.start_paused,
         env=file.env,
         inherit_env=tuple(file.inherit_env),
+        budget=_budget(file.budget),
+        permissions=Permissions(file.permissions),
+        approval_timeout_ms=DEFAULT_APPROVAL_TIMEOUT_MS if file.approval_timeout is None else file.approval_timeout,
+        sandbox=_sandbox(file.sandbox),
         jobs=jobs,
     )
+
+
+def _budget(file: BudgetFile | None) -> Budget | None:
+    if file is None:
+        return None
+    return Budget(tokens=file.tokens, cost=file.cost, time_ms=file.time, turns=file.turns)
+
+
+def _sandbox(file: SandboxFile | None) -> SandboxSpec | None:
+    if file is None:
+        return None
+    return SandboxSpec(network=Network(file.network), writable=tuple(file.writable), readable=tuple(file.readable))
 
 
 def _in_groups(groups: Sequence[GroupFile], field: str, scope: str, problems: list[Problem]) -> Iterator[_Placed]:
@@ -147,6 +172,7 @@ def _job(placed: _Placed, known: frozenset[str], problems: list[Problem]) -> Job
         expects_no_changes=job.expects_no_changes,
         base_branch=job.base_branch,
         env=job.env,
+        budget=_budget(job.budget),
     )
 
 
@@ -190,6 +216,17 @@ def _work(file: ProcessFile | ShellFile | AgentFile | None, default: OnInterrupt
             return AgentSpec(
                 agent=file.agent or DEFAULT_AGENT,
                 instructions=file.instructions or "",
+                instructions_file=file.instructions_file or "",
+                context=file.context or "",
+                context_files=tuple(file.context_files),
+                model=file.model or "",
+                model_tier=Tier(file.model_tier) if file.model_tier else None,
+                effort=Effort(file.effort) if file.effort else None,
+                max_turns=file.max_turns,
+                resume_session=file.resume_session,
+                allowed_folders=tuple(file.allowed_folders),
+                allowed_urls=tuple(file.allowed_urls),
+                permissions=Permissions(file.permissions) if file.permissions else None,
                 script=file.script or "",
                 env=file.env,
                 timeout_ms=file.timeout,

@@ -30,6 +30,16 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     key: str
 
 
+class Timer(Effect, frozen=True, kw_only=True):
+    """Wait for a moment: milliseconds since the epoch. Answered with ``TimeUp``; begun anew by the next owner."""
+
+    until: int
+
+
+class TimeUp(msgspec.Struct, frozen=True, kw_only=True):
+    """A timer's result: its moment has come."""
+
+
 class Failed(msgspec.Struct, frozen=True, kw_only=True):
     """An effect's result: it could not be performed. ``error`` is one sentence."""
 
