@@ -15,10 +15,13 @@ from pilothouse.adapters.store.output import FileLogStore
 from pilothouse.adapters.work.local import LocalExecutor
 from pilothouse.adapters.work.memory import MemoryExecutor, MemoryProgram, MemoryWarden
 from pilothouse.core.run.commands import Command, Exit, ExitReason, Grew
+from pilothouse.core.run.output import KEPT_HEAD, KEPT_TAIL, SEGMENT_SIZE
 from pilothouse.engine.ports import Executor, LogStore
 from pilothouse.errors import BadInput, ExecutorFailed
 
 WAIT = 20.0
+BINARY = bytes(range(256))
+FLOOD = 100 << 20
 
 # What a command does, said twice: for a real machine, and for the twin.
 REAL: dict[str, tuple[str, ...]] = {
@@ -30,6 +33,12 @@ REAL: dict[str, tuple[str, ...]] = {
     "say and run": ("sh", "-c", "echo hello; exec sleep 300"),
     "ignore": ("sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 300; done"),
     "missing": ("/no/such/executable",),
+    "complain": ("sh", "-c", "echo hello; echo trouble >&2"),
+    "complain and run": ("sh", "-c", "echo trouble >&2; exec sleep 300"),
+    "complain in binary": ("sh", "-c", "printf '" + "".join(f"\\{byte:03o}" for byte in BINARY) + "' >&2"),
+    "complain without end": ("sh", "-c", f"head -c {FLOOD} /dev/zero >&2; echo done"),
+    "leak": ("sh", "-c", "printf 'a hunt' >&2; printf 'b hunt'; sleep 0.15; printf 'er2 z' >&2; printf 'er3'"),
+    "leave one behind": ("sh", "-c", "sleep 300 >/dev/null & echo left >&2; exit 4"),
 }
 TWIN: dict[str, MemoryProgram] = {
     "succeed": MemoryProgram(),
@@ -40,6 +49,18 @@ TWIN: dict[str, MemoryProgram] = {
     "say and run": MemoryProgram(duration_s=300, output=((0, b"hello\n"),)),
     "ignore": MemoryProgram(duration_s=300, output=((0, b"deaf\n"),), ignores_term=True),
     "missing": MemoryProgram(not_started="cannot run /no/such/executable"),
+    "complain": MemoryProgram(output=((0, b"hello\n"),), errors=((0, b"trouble\n"),)),
+    "complain and run": MemoryProgram(duration_s=300, errors=((0, b"trouble\n"),)),
+    "complain in binary": MemoryProgram(errors=((0, BINARY),)),
+    "complain without end": MemoryProgram(
+        output=((0, b"done\n"),), errors=((0, bytes(SEGMENT_SIZE)),) * (FLOOD // SEGMENT_SIZE)
+    ),
+    "leak": MemoryProgram(
+        duration_s=0.1,
+        output=((0, b"b hunt"), (0.1, b"er3")),
+        errors=((0, b"a hunt"), (0.1, b"er2 z")),
+    ),
+    "leave one behind": MemoryProgram(code=4, errors=((0, b"left\n"),)),
 }
 
 
@@ -104,11 +125,22 @@ def in_loop(test: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(bounded())
 
 
-def command(setting: Setting, what: str, key: str, *, timeout_ms: int = 0, grace_ms: int = 50) -> Command:
+def command(
+    setting: Setting,
+    what: str,
+    key: str,
+    *,
+    timeout_ms: int = 0,
+    grace_ms: int = 50,
+    errors: str = "",
+    redact: tuple[str, ...] = (),
+) -> Command:
     return Command(
         argv=setting.argv(what),
         cwd="/",
         output=f"run/{key}",
+        errors=errors,
+        redact=redact,
         env={"PATH": os.environ["PATH"]},
         timeout_ms=timeout_ms,
         grace_ms=grace_ms,
@@ -405,10 +437,109 @@ def test_twenty_commands_run_at_once(setting: Setting) -> None:
     in_loop(test)
 
 
-def test_an_output_name_that_would_leave_its_directory_is_refused(setting: Setting) -> None:
+def test_errors_go_to_their_own_output_where_one_is_named(setting: Setting) -> None:
     async def test() -> None:
         async with setting.owner() as executor:
-            bad = Command(argv=setting.argv("succeed"), cwd="/", output="../../k")
+            await executor.start(command(setting, "complain", "k", errors="run/errors"), "k")
+            _, exit = await follow(executor, "k")
+            assert exit.output_to == len(b"hello\n")
+            assert await setting.logs.read("run/k") == (0, b"hello\n")
+            assert await setting.logs.read("run/errors") == (0, b"trouble\n")
+
+    in_loop(test)
+
+
+@pytest.mark.parametrize("errors", ["", "run/k"])
+def test_errors_go_to_the_output_where_nothing_or_the_output_itself_is_named(setting: Setting, errors: str) -> None:
+    async def test() -> None:
+        async with setting.owner() as executor:
+            await executor.start(command(setting, "complain", "k", errors=errors), "k")
+            _, exit = await follow(executor, "k")
+            assert exit.output_to == len(b"hello\ntrouble\n")
+            assert await setting.logs.read("run/k") == (0, b"hello\ntrouble\n")
+
+    in_loop(test)
+
+
+def test_growth_of_errors_alone_is_told_and_counts_nothing_as_output(setting: Setting) -> None:
+    async def test() -> None:
+        async with setting.owner() as executor:
+            await executor.start(command(setting, "complain and run", "k", errors="run/errors"), "k")
+            assert await anext(aiter(executor.attach("k"))) == Grew(0)
+            assert await setting.logs.read("run/errors") == (0, b"trouble\n")
+            await executor.cancel("k")
+            grown, exit = await follow(executor, "k")
+            assert {item.to for item in grown} <= {0}
+            assert exit.output_to == 0
+
+    in_loop(test)
+
+
+def test_a_newer_owner_follows_both_streams(setting: Setting) -> None:
+    async def test() -> None:
+        async with setting.owner(1) as older:
+            await older.start(command(setting, "complain and run", "k", errors="run/errors"), "k")
+            await until_output(older.attach("k"))
+        async with setting.owner(2) as newer:
+            assert await anext(aiter(newer.attach("k"))) == Grew(0)
+            assert await setting.logs.read("run/errors") == (0, b"trouble\n")
+            await newer.cancel("k")
+
+    in_loop(test)
+
+
+def test_a_secret_in_pieces_is_redacted_in_each_stream_for_itself(setting: Setting) -> None:
+    async def test() -> None:
+        async with setting.owner() as executor:
+            leak = command(setting, "leak", "k", errors="run/errors", redact=("hunter2",))
+            await executor.start(leak, "k")
+            await follow(executor, "k")
+            assert await setting.logs.read("run/errors") == (0, b"a [redacted] z")
+            assert await setting.logs.read("run/k") == (0, b"b hunter3")
+
+    in_loop(test)
+
+
+def test_binary_errors_are_kept_as_they_are(setting: Setting) -> None:
+    async def test() -> None:
+        async with setting.owner() as executor:
+            await executor.start(command(setting, "complain in binary", "k", errors="run/errors"), "k")
+            await follow(executor, "k")
+            assert await setting.logs.read("run/errors") == (0, BINARY)
+
+    in_loop(test)
+
+
+def test_of_errors_without_end_the_head_and_the_tail_are_kept(setting: Setting) -> None:
+    async def test() -> None:
+        async with setting.owner() as executor:
+            await executor.start(command(setting, "complain without end", "k", errors="run/errors"), "k")
+            _, exit = await follow(executor, "k")
+            assert exit.output_to == len(b"done\n")
+            assert await setting.logs.size("run/errors") == FLOOD
+            begin, _ = await setting.logs.read("run/errors", KEPT_HEAD * SEGMENT_SIZE, 1)
+            assert begin == FLOOD - KEPT_TAIL * SEGMENT_SIZE
+
+    in_loop(test)
+
+
+def test_what_holds_nothing_but_the_errors_open_does_not_outlive_its_command(setting: Setting) -> None:
+    async def test() -> None:
+        async with setting.owner() as executor:
+            await executor.start(command(setting, "leave one behind", "k", errors="run/errors"), "k")
+            _, exit = await follow(executor, "k")
+            assert (exit.reason, exit.code) == (ExitReason.EXITED, 4)
+            assert await setting.logs.read("run/errors") == (0, b"left\n")
+
+    in_loop(test)
+
+
+@pytest.mark.parametrize("names", [("../../k", ""), ("k", "../../errors")])
+def test_an_output_name_that_would_leave_its_directory_is_refused(setting: Setting, names: tuple[str, str]) -> None:
+    async def test() -> None:
+        async with setting.owner() as executor:
+            output, errors = names
+            bad = Command(argv=setting.argv("succeed"), cwd="/", output=output, errors=errors)
             with pytest.raises((ExecutorFailed, BadInput)):
                 await executor.start(bad, "k")
             assert not (await executor.inventory()).knows("k")

@@ -49,7 +49,7 @@ def pair() -> Iterator[Pair]:
 def test_growth_is_merged_while_the_client_does_not_read(pair: Pair) -> None:
     pair.connection.follow("k")
     for to in range(1, 200_001):
-        pair.connection.grew("k", to)
+        pair.connection.grew("k", to, 2 * to)
     pair.connection.ended("k", exit_dict("exited", status=0))
     received: list[Message] = []
     while not received or received[-1]["ev"] != "ended":
@@ -61,7 +61,7 @@ def test_growth_is_merged_while_the_client_does_not_read(pair: Pair) -> None:
 def test_what_is_not_followed_is_not_told(pair: Pair) -> None:
     pair.connection.follow("k")
     pair.connection.unfollow("k")
-    pair.connection.grew("k", 1)
+    pair.connection.grew("k", 1, 0)
     pair.connection.ended("other", exit_dict("lost"))
     pair.connection.send({"re": 1})
     assert pair.receive(1) == [{"re": 1}]

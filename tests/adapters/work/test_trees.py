@@ -77,6 +77,18 @@ def test_what_a_command_leaves_behind_is_ended_and_its_exit_code_stands(data_dir
     in_loop(test)
 
 
+def test_what_holds_nothing_but_the_errors_open_is_ended_like_everything_else(data_dir: Path, marker: str) -> None:
+    async def test() -> None:
+        async with LocalExecutor(data_dir, 1) as executor:
+            script = f"setsid sh -c 'sleep 300' {marker} </dev/null >/dev/null & exit 7"
+            await executor.start(shell(script, errors="errors"), "k")
+            exit = await follow(executor, "k")
+            assert not alive(marker)
+            assert (exit.reason, exit.code) == (ExitReason.EXITED, 7)
+
+    in_loop(test)
+
+
 def test_a_stopped_tree_ends_too(data_dir: Path, marker: str) -> None:
     async def test() -> None:
         async with LocalExecutor(data_dir, 1) as executor:

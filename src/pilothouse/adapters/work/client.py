@@ -37,8 +37,14 @@ class Watch:
     def __init__(self, key: str) -> None:
         self.key = key
         self.to = 0
+        self.errors_to = 0
         self.exit: Exit | None = None
         self.wake = asyncio.Event()
+
+    def grew(self, message: Message) -> None:
+        """Take the sizes of a message, where it has them: an old warden knows of no errors beside the output."""
+        self.to = max(self.to, message.get("to", 0))
+        self.errors_to = max(self.errors_to, message.get("errorsTo", 0))
 
 
 class WardenClient:
@@ -166,7 +172,7 @@ class WardenClient:
                     answer.set_result(message)
             case "grew":
                 for watch in self._watches.get(message["key"], ()):
-                    watch.to = max(watch.to, message["to"])
+                    watch.grew(message)
                     watch.wake.set()
             case "ended":
                 for watch in self._watches.get(message["key"], ()):

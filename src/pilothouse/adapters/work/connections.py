@@ -45,7 +45,7 @@ class Connection:
         self._lines = protocol.Lines()
         self._out = bytearray()
         self._following: set[str] = set()
-        self._grown: dict[str, int] = {}
+        self._grown: dict[str, tuple[int, int]] = {}
         self._closing = False
         self._open = True
         selector.register(sock, selectors.EVENT_READ, self._on_ready)
@@ -63,10 +63,10 @@ class Connection:
         self._following.discard(key)
         self._grown.pop(key, None)
 
-    def grew(self, key: str, to: int) -> None:
+    def grew(self, key: str, to: int, errors_to: int) -> None:
         """Tell of growth, if this client follows ``key``."""
         if key in self._following:
-            self._grown[key] = to
+            self._grown[key] = to, errors_to
             if not self._out:
                 self._flush()
 
@@ -119,8 +119,8 @@ class Connection:
         try:
             while self._out or self._grown:
                 if not self._out:
-                    for key, to in self._grown.items():
-                        self._out += protocol.encode({"ev": "grew", "key": key, "to": to})
+                    for key, (to, errors_to) in self._grown.items():
+                        self._out += protocol.encode({"ev": "grew", "key": key, "to": to, "errorsTo": errors_to})
                     self._grown.clear()
                 del self._out[: self._sock.send(self._out)]
         except BlockingIOError:

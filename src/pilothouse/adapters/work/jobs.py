@@ -38,6 +38,7 @@ class Job:
         self.lines = protocol.Lines()
         self.started_at = started_at
         self.to = 0
+        self.errors_to = 0
         self.keeper_died = False
 
 
@@ -49,7 +50,7 @@ class Jobs:
         where: Places,
         lock: int,
         selector: selectors.BaseSelector,
-        on_growth: Callable[[str, int], None],
+        on_growth: Callable[[str, int, int], None],
         on_end: Callable[[str, ExitDict], None],
     ) -> None:
         self._outputs = where.outputs
@@ -199,8 +200,8 @@ class Jobs:
             if "exit" in message:
                 self._end(job, message["exit"])
                 return
-            job.to = message["to"]
-            self._on_growth(job.key, job.to)
+            job.to, job.errors_to = message["to"], message["errorsTo"]
+            self._on_growth(job.key, job.to, job.errors_to)
         if not data:
             self._selector.unregister(job.channel)
             job.channel.close()

@@ -27,15 +27,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pilothouse.adapters.work import protocol, spawn, tree
+from pilothouse.adapters.work.capture import Capture
 from pilothouse.adapters.work.protocol import ExitDict, Message, exit_dict
-from pilothouse.adapters.work.segments import SegmentWriter
 from pilothouse.adapters.work.spool import Spool
 from pilothouse.core.run.output import Redactor
 
 PARENT_DIED = signal.SIGUSR1
-_CHUNK = 1 << 18
-_LAST_READS = 64
-"""More than enough for what fits into a pipe."""
 _GROWTH_INTERVAL = 0.05
 _FIRST_SWEEP = 0.002
 _LAST_SWEEP = 0.05
@@ -80,10 +77,10 @@ class Keeper:
         os.set_blocking(wake_writer, False)
         # A handler that does not raise would not interrupt a wait (PEP 475); a byte in a pipe does.
         signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
-        self._pipe, self._pipe_writer = os.pipe()
-        os.set_blocking(self._pipe, False)
-        for fd in (self._wake, self._channel.fileno(), self._pipe):
+        for fd in (self._wake, self._channel.fileno()):
             self._poll.register(fd, select.POLLIN)
+        self._streams: list[Capture] = []
+        """What the command prints; then, if they are kept apart, its errors."""
         self._main = 0
         self._status: int | None = None
         self._reason = ""
@@ -110,8 +107,10 @@ class Keeper:
         self._key: str = request["key"]
         self._grace: float = request.get("graceMs", 100) / 1000
         self._started_at = _now_ms()
-        self._output = SegmentWriter(self._outputs / request["output"], request.get("redact", ()))
-        self._told = self._output.end
+        # ``errors`` came later than the first wardens, which put both into the output.
+        for name in dict.fromkeys((request["output"], request.get("errors") or request["output"])):
+            self._streams.append(Capture(self._outputs / name, request.get("redact", ()), self._poll))
+        self._told = self._sizes()
         self._notice_orphaned()  # it may have died before we asked to be told
         if not self._reason:
             self._start(request)
@@ -125,8 +124,10 @@ class Keeper:
                 self._notice_orphaned()
             if self._channel.fileno() in events:
                 self._hear()
-            if self._pipe in events:
-                self._copy()
+            for stream in self._streams:
+                if stream.pipe in events:
+                    stream.copy()
+            self._notice_growth()
             self._reap()
             self._on_time()
         self._report()
@@ -143,13 +144,15 @@ class Keeper:
         stdin = -1
         try:
             stdin = spawn.text_as_stdin(request.get("stdin", ""))
-            self._main = spawn.spawn(request["argv"], request["cwd"], request["env"], stdin, self._pipe_writer)
+            descriptors = (stdin, self._streams[0].writer, self._streams[-1].writer)
+            self._main = spawn.spawn(request["argv"], request["cwd"], request["env"], descriptors)
         except (spawn.NotStarted, OSError) as error:
             self._reason = "not_started"
             self._error = _redacted(str(error), request.get("redact", ()))
             return
         finally:
-            os.close(self._pipe_writer)
+            for stream in self._streams:
+                stream.close_writer()
             if stdin >= 0:
                 os.close(stdin)
         tree.GROUPS.add(self._main)
@@ -228,43 +231,32 @@ class Keeper:
         if os.getppid() != self._warden:
             self.end("lost", self._grace, _WARDEN_KILLED)
 
-    def _copy(self) -> bool:
-        """Move one chunk from the pipe to the output. False when there is nothing more now."""
-        try:
-            data = os.read(self._pipe, _CHUNK)
-        except BlockingIOError:
-            return False
-        if not data:
-            self._poll.unregister(self._pipe)
-            os.close(self._pipe)
-            self._pipe = -1
-            return False
-        self._output.write(data)
-        if self._output.end > self._told and self._tell_at is None:
+    def _sizes(self) -> list[int]:
+        return [stream.to for stream in self._streams]
+
+    def _notice_growth(self) -> None:
+        if self._tell_at is None and self._sizes() != self._told:
             now = time.monotonic()
             if now - self._last_told >= _GROWTH_INTERVAL:
                 self._tell_growth(now)
             else:
                 self._tell_at = self._last_told + _GROWTH_INTERVAL
-        return True
 
     def _tell_growth(self, now: float) -> None:
         self._tell_at = None
         self._last_told = now
-        self._told = self._output.end
-        self._send({"to": self._told}, wait=False)
+        self._told = self._sizes()
+        output, *errors = self._told
+        self._send({"to": output, "errorsTo": sum(errors)}, wait=False)
 
     def _report(self) -> None:
-        # What is still in the pipe was written by the dead; a pipe that somebody outside holds is not waited for.
-        for _ in range(_LAST_READS):
-            if self._pipe < 0 or not self._copy():
-                break
-        self._output.close()
+        for stream in self._streams:
+            stream.close()
         exit = exit_dict(
             self._reason or "exited",
             status=self._status,
-            error="; ".join(filter(None, (self._error, self._output.error))),
-            output_to=self._output.end,
+            error="; ".join(filter(None, dict.fromkeys((self._error, *(s.error for s in self._streams))))),
+            output_to=self._streams[0].to,
             started_at=self._started_at,
             ended_at=_now_ms(),
         )

@@ -73,6 +73,8 @@ class LocalExecutor:
             cwd=command.cwd,
             env=command.env,
             output=command.output,
+            # A warden from before this field merges both streams into the output, and the command runs all the same.
+            errors=command.errors,
             stdin=command.stdin,
             timeoutMs=command.timeout_ms,
             graceMs=command.grace_ms,
@@ -80,7 +82,7 @@ class LocalExecutor:
         )
 
     async def attach(self, key: str, from_offset: int = 0) -> AsyncIterator[Grew | Exit]:
-        seen = from_offset
+        seen, seen_errors = from_offset, 0
         while True:
             client = await self._connected()
             watch = client.watch(key)
@@ -89,13 +91,13 @@ class LocalExecutor:
                 if found["state"] == "unknown":
                     yield Exit(reason=ExitReason.LOST, error="unknown to the warden")
                     return
-                watch.to = max(watch.to, found.get("to", 0))
+                watch.grew(found)
                 if found["state"] == "ended":
                     watch.exit = exit_from(found["exit"])
                 while True:
                     to = watch.exit.output_to if watch.exit else watch.to
-                    if to > seen:
-                        seen = to
+                    if to > seen or watch.errors_to > seen_errors:
+                        seen, seen_errors = max(to, seen), watch.errors_to
                         yield Grew(to)
                     if watch.exit is not None:
                         yield watch.exit

@@ -10,7 +10,8 @@ import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
-from pilothouse.adapters.work.memory_warden import MemoryProgram, MemoryWarden
+from pilothouse.adapters.work.memory_command import MemoryProgram
+from pilothouse.adapters.work.memory_warden import MemoryWarden
 from pilothouse.core.run.commands import Command, Exit, Grew, Inventory
 from pilothouse.errors import ExecutorFailed
 
@@ -39,14 +40,14 @@ class MemoryExecutor:
         self._reach().start(command, key)
 
     async def attach(self, key: str, from_offset: int = 0) -> AsyncIterator[Grew | Exit]:
-        seen = from_offset
+        seen, seen_errors = from_offset, 0
         world = self._reach()
         with world.waker() as wake:
             while True:
                 wake.clear()
-                to, exit, until = self._reach().look(key)
-                if to > seen:
-                    seen = to
+                (to, errors_to), exit, until = self._reach().look(key)
+                if to > seen or errors_to > seen_errors:
+                    seen, seen_errors = max(to, seen), errors_to
                     yield Grew(to)
                 if exit is not None:
                     yield exit

@@ -8,12 +8,11 @@ Times are milliseconds of the given clock.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-import msgspec
-
+from pilothouse.adapters.work.memory_command import MemoryProgram, OutputSink, Running
 from pilothouse.core.run.commands import Command, Exit, ExitReason, Inventory
 from pilothouse.core.run.output import output_parts
 from pilothouse.errors import ExecutorFailed
@@ -29,65 +28,10 @@ class Clock(Protocol):
     async def sleep(self, seconds: float) -> None: ...
 
 
-class OutputSink(Protocol):
-    """The part of the in-memory log store that is needed."""
-
-    def write(self, output: str, data: bytes, redact: Iterable[str] = ()) -> tuple[int, int]: ...
-
-    def end(self, output: str) -> int: ...
-
-
 class Owner(Protocol):
     """A client, as far as the world cares."""
 
     epoch: int
-
-
-class MemoryProgram(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command will do."""
-
-    duration_s: float = 0.0
-    output: tuple[tuple[float, bytes], ...] = ()
-    """(seconds after the start, bytes), in order."""
-    code: int | None = 0
-    signal: int | None = None
-    not_started: str = ""
-    """When set, it cannot be started, and this says why."""
-    ignores_term: bool = False
-    """It lives through the whole grace of a cancel or timeout."""
-    effect: Callable[[], None] | None = None
-    """Called when it ends by itself: what it changed in other worlds."""
-
-
-class _Running:
-    def __init__(self, command: Command, program: MemoryProgram, now: int) -> None:
-        self.command = command
-        self.program = program
-        self.started_at = now
-        self.written = 0
-        self.reason = ExitReason.EXITED
-        self.ends_at = now + round(program.duration_s * 1000)
-        self.timeout_at = now + command.timeout_ms if command.timeout_ms else None
-        if program.not_started:
-            self.reason = ExitReason.NOT_STARTED
-            self.ends_at = now
-
-    def end(self, reason: ExitReason, at: int, grace_ms: int) -> None:
-        """Signalled at ``at``; the cause that comes first is the reason."""
-        if at >= self.ends_at:
-            return
-        if self.reason is ExitReason.EXITED:
-            self.reason = reason
-        self.ends_at = min(self.ends_at, at + (grace_ms if self.program.ignores_term else 0))
-
-    def next_change(self) -> int:
-        """When it next writes, times out or ends."""
-        times = [self.ends_at]
-        if self.written < len(self.program.output):
-            times.append(self.started_at + round(self.program.output[self.written][0] * 1000))
-        if self.timeout_at is not None and self.reason is ExitReason.EXITED:
-            times.append(self.timeout_at)
-        return min(times)
 
 
 class MemoryWarden:
@@ -106,7 +50,7 @@ class MemoryWarden:
         self._output = output
         self._orphan_grace_ms = round(orphan_grace * 1000)
         self._lives = 1
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, Running] = {}
         self._ended: dict[str, Exit] = {}
         self._fences: dict[str, int] = {}
         self._epoch = 0
@@ -169,8 +113,9 @@ class MemoryWarden:
         self._settle()
         if key in self._running or key in self._ended:
             return
-        output_parts(command.output)
-        self._running[key] = _Running(command, self._programs(command, key), self._clock.now_ms())
+        for name in filter(None, (command.output, command.errors)):
+            output_parts(name)
+        self._running[key] = Running(command, self._programs(command, key), self._clock.now_ms(), self._output)
         self._settle()
 
     def cancel(self, key: str, grace_ms: int | None) -> None:
@@ -188,14 +133,13 @@ class MemoryWarden:
     def forget(self, key: str) -> None:
         self._ended.pop(key, None)
 
-    def look(self, key: str) -> tuple[int, Exit | None, int]:
-        """(output size, its end, when to look again) of a command; an unknown one is lost."""
+    def look(self, key: str) -> tuple[tuple[int, int], Exit | None, int]:
+        """(sizes of output and errors, its end, when to look again) of a command; an unknown one is lost."""
         self._settle()
         if running := self._running.get(key):
-            until = running.next_change()
-            return self._output.end(running.command.output), None, until
+            return running.sizes, None, running.next_change()
         exit = self._ended.get(key, Exit(reason=ExitReason.LOST, error="unknown to the warden"))
-        return exit.output_to, exit, 0
+        return (exit.output_to, 0), exit, 0
 
     @contextmanager
     def waker(self) -> Iterator[asyncio.Event]:
@@ -242,16 +186,11 @@ class MemoryWarden:
         if running.timeout_at is not None and running.timeout_at <= now:
             running.end(ExitReason.TIMEOUT, running.timeout_at, command.grace_ms)
             running.timeout_at = None
-        until = min(now, running.ends_at)
-        while running.written < len(program.output):
-            after, data = program.output[running.written]
-            if running.started_at + round(after * 1000) > until or program.not_started:
-                break
-            self._output.write(command.output, data, command.redact)
-            running.written += 1
+        running.write(min(now, running.ends_at))
         if running.ends_at > now:
             return
         own = running.reason is ExitReason.EXITED
+        running.close()
         killed = None if program.not_started else _SIGKILL if program.ignores_term else _SIGTERM
         self._record(
             key,
@@ -260,7 +199,7 @@ class MemoryWarden:
                 code=program.code if own and program.signal is None else None,
                 signal=program.signal if own else killed,
                 error=program.not_started,
-                output_to=self._output.end(command.output),
+                output_to=running.sizes[0],
                 started_at=running.started_at,
                 ended_at=running.ends_at,
             ),
@@ -270,12 +209,13 @@ class MemoryWarden:
 
     def _end_lost(self, key: str, at: int, why: str) -> None:
         running = self._running[key]
+        running.close()
         self._record(
             key,
             Exit(
                 reason=ExitReason.LOST,
                 error=why,
-                output_to=self._output.end(running.command.output),
+                output_to=running.sizes[0],
                 started_at=running.started_at,
                 ended_at=at,
             ),

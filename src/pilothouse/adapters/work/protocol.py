@@ -12,9 +12,10 @@ op          fields                                            answer
 hello       version, epoch, orphanGraceMs?                    version, instance, pid
 ping                                                          —
 open        attempt, fence                                    instance
-start       key, argv, cwd, env, output, stdin, timeoutMs,    known: true when the key was known already
-            graceMs, redact                                   and nothing was started
-attach      key                                               state: running | ended | unknown, to?, exit?
+start       key, argv, cwd, env, output, errors?, stdin,      known: true when the key was known already
+            timeoutMs, graceMs, redact                        and nothing was started
+attach      key                                               state: running | ended | unknown, to?,
+                                                              errorsTo?, exit?
 detach      key                                               — (no answer when it has no id)
 cancel      key, graceMs?                                     —
 inventory                                                     instance, running: [key], ended: {key: exit}
@@ -22,8 +23,10 @@ forget      key                                               —
 shutdown    when: now | idle                                  —; the warden ends and the connection closes
 =========== ================================================= ==========================================
 
-After ``attach`` the warden pushes ``{"ev": "grew", "key", "to"}`` (bursts merged) and, once, ``{"ev": "ended",
-"key", "exit"}``. A connection that a newer owner has replaced gets ``{"ev": "fenced"}`` and is closed.
+After ``attach`` the warden pushes ``{"ev": "grew", "key", "to", "errorsTo"?}`` (bursts merged) and, once,
+``{"ev": "ended", "key", "exit"}``. A connection that a newer owner has replaced gets ``{"ev": "fenced"}`` and is
+closed. ``errors`` names the output of stderr; without it, and with a warden that is older than this field, stderr
+goes to ``output``.
 An exit is ``{reason, code, signal, error, outputTo, startedAt, endedAt}``.
 """
 

@@ -19,8 +19,10 @@ class NotStarted(Exception):
     """Raised when the command cannot be started; the text says what is missing."""
 
 
-def spawn(argv: list[str], cwd: str, env: Mapping[str, str], stdin: int, output: int, *, session: bool = True) -> int:
-    """Start ``argv`` in a session of its own, with ``output`` as its stdout and stderr; answers its pid.
+def spawn(
+    argv: list[str], cwd: str, env: Mapping[str, str], descriptors: tuple[int, int, int], *, session: bool = True
+) -> int:
+    """Start ``argv`` in a session of its own with ``descriptors`` as its stdin, stdout, stderr; answers its pid.
 
     ``posix_spawn`` forks without copying the page tables, resets signals and reports a failed exec as an error of
     the call. Every other descriptor is close-on-exec already (PEP 446). Raises ``NotStarted``.
@@ -35,11 +37,7 @@ def spawn(argv: list[str], cwd: str, env: Mapping[str, str], stdin: int, output:
             program,
             argv,
             env,
-            file_actions=[
-                (os.POSIX_SPAWN_DUP2, stdin, 0),
-                (os.POSIX_SPAWN_DUP2, output, 1),
-                (os.POSIX_SPAWN_DUP2, output, 2),
-            ],
+            file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(descriptors)],
             setsigmask=(),
             setsigdef=_ALL_SIGNALS,
             **({"setsid": True} if session else {"setpgroup": 0}),
@@ -48,7 +46,7 @@ def spawn(argv: list[str], cwd: str, env: Mapping[str, str], stdin: int, output:
         if not session:
             raise
         # A system without POSIX_SPAWN_SETSID: a process group of its own has to do.
-        return spawn(argv, cwd, env, stdin, output, session=False)
+        return spawn(argv, cwd, env, descriptors, session=False)
     except (OSError, ValueError) as error:
         raise NotStarted(f"cannot run {argv[0] if argv else 'nothing'}: {_reason(error)}") from error
 

@@ -129,9 +129,9 @@ class Warden:
                 connection.close_after_sending()
         self._jobs.end_all(reason, why)
 
-    def _on_growth(self, key: str, to: int) -> None:
+    def _on_growth(self, key: str, to: int, errors_to: int) -> None:
         for connection in list(self._connections):
-            connection.grew(key, to)
+            connection.grew(key, to, errors_to)
 
     def _on_end(self, key: str, exit: ExitDict) -> None:
         for connection in list(self._connections):
@@ -220,14 +220,15 @@ class Warden:
     def _op_start(self, _: Connection, request: Message) -> Message:
         if self._leaving:
             raise Refusal(protocol.ENDING, "the warden is ending")
-        output_parts(request["output"])
+        for name in filter(None, (request["output"], request.get("errors"))):
+            output_parts(name)
         return {"known": not self._jobs.start(request)}
 
     def _op_attach(self, connection: Connection, request: Message) -> Message:
         key = request["key"]
         if job := self._jobs.running.get(key):
             connection.follow(key)
-            return {"state": "running", "to": job.to}
+            return {"state": "running", "to": job.to, "errorsTo": job.errors_to}
         if exit := self._jobs.ended.get(key):
             return {"state": "ended", "exit": exit}
         return {"state": "unknown"}

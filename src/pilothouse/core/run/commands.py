@@ -15,12 +15,14 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """What to run.
 
     ``output`` names the attempt output it writes to, a relative path such as ``<run>/<node>/<attempt>/work``;
-    ``redact`` are secret values that must never reach that output. ``env`` is the whole environment.
+    ``redact`` are secret values that must never reach what it writes. ``env`` is the whole environment.
     """
 
     argv: tuple[str, ...]
     cwd: str
     output: str
+    errors: str = ""
+    """The output that stderr is written to. Empty: to ``output`` as well, in the order in which both were written."""
     env: dict[str, str] = {}
     stdin: str = ""
     timeout_ms: int = 0
@@ -64,7 +66,7 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Grew(msgspec.Struct, frozen=True):
-    """Output has grown to ``to`` bytes."""
+    """More was written: ``output`` is ``to`` bytes now. The same ``to`` again means that only ``errors`` has grown."""
 
     to: int
 
