@@ -10,7 +10,8 @@ import pytest
 from tests.adapters.agents.effects import PATH, effect, run, scripted
 
 from pilothouse.adapters.agents.commands import CommandFactory
-from pilothouse.adapters.agents.driver import AgentDriver, AgentWork, Launch
+from pilothouse.adapters.agents.driver import AgentDriver, AgentWork, Facts, Launch
+from pilothouse.adapters.agents.scripted import ScriptedAgent
 from pilothouse.core.plan.phases import Phase
 from pilothouse.core.plan.spec import AgentSpec, ProcessSpec, Shell, ShellSpec, WorkSpec
 from pilothouse.core.run.commands import Command
@@ -31,17 +32,10 @@ def make(worktree: Path, spec: WorkSpec | str, **changes: object) -> Command:
     return CommandFactory(HOST)(effect(worktree, spec, **changes))
 
 
-class Needy:
+class Needy(ScriptedAgent):
     """An agent that needs something."""
 
-    name = "needy"
-    needs = ("NEEDY_API_KEY", "NOT_THERE")
-
-    def check(self) -> None:
-        pass
-
-    def check_script(self, script: str) -> None:
-        pass
+    facts = Facts(name="needy", title="Needy", variables=("NEEDY_API_KEY", "NOT_THERE"))
 
     def launch(self, work: AgentWork) -> Launch:
         return Launch(argv=("needy", work.instructions), env={"HOME": "/private", "NEEDY_TELEMETRY": "0"})

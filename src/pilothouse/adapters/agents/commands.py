@@ -88,7 +88,7 @@ class CommandFactory:
         driver = require(spec.agent, self._drivers)
         launch = driver.launch(_agent_work(work, root, spec))
         given = work.plan_env | spec.env
-        asked = (*work.inherit_env, *driver.needs)
+        asked = (*work.inherit_env, *driver.facts.variables)
         env = _agent_environment(command_environment(self._host, given, asked), given, asked, launch)
         return Command(
             argv=launch.argv,

@@ -9,9 +9,10 @@ from types import MappingProxyType
 from pilothouse.adapters.agents.driver import AgentDriver
 from pilothouse.adapters.agents.scripted import ScriptedAgent
 from pilothouse.core.plan.spec import AgentSpec
+from pilothouse.core.run.agents import Permissions
 from pilothouse.errors import BadInput
 
-DRIVERS: Mapping[str, AgentDriver] = MappingProxyType({driver.name: driver for driver in (ScriptedAgent(),)})
+DRIVERS: Mapping[str, AgentDriver] = MappingProxyType({driver.facts.name: driver for driver in (ScriptedAgent(),)})
 """By name."""
 
 
@@ -27,11 +28,13 @@ def require(name: str, drivers: Mapping[str, AgentDriver] = DRIVERS) -> AgentDri
     )
 
 
-def check_agent(spec: AgentSpec, drivers: Mapping[str, AgentDriver] = DRIVERS) -> None:
+def check_agent(
+    spec: AgentSpec,
+    permissions: Permissions = Permissions.ALLOW,
+    drivers: Mapping[str, AgentDriver] = DRIVERS,
+) -> None:
     """Whether an agent can be given this work here and now: to be asked before a plan is accepted.
 
     Raises ``BadInput`` naming the field of the spec (``agent``, ``script``), ``Unavailable`` for what is missing.
     """
-    driver = require(spec.agent, drivers)
-    driver.check_script(spec.script)
-    driver.check()
+    require(spec.agent, drivers).check(spec, permissions)

@@ -7,12 +7,16 @@ runs in that process.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 import msgspec
 
 import pilothouse
-from pilothouse.adapters.agents.driver import AgentWork, Launch
+from pilothouse.adapters.agents.driver import AgentWork, Facts, Launch, Login, Program
+from pilothouse.core.plan.spec import AgentSpec
+from pilothouse.core.run.agents import AgentConfig, AgentEnded, AgentReader, News, Permissions, Text
+from pilothouse.core.run.commands import Exit
 from pilothouse.errors import BadInput
 
 # Isolated, so that no file of the worktree is imported by chance; from this very copy of the package.
@@ -24,23 +28,50 @@ _START = (
 class ScriptedAgent:
     """Implements ``AgentDriver``. It has all it needs wherever Pilothouse runs."""
 
-    name = "scripted"
-    needs: tuple[str, ...] = ()
+    facts = Facts(name="scripted", title="Scripted agent")
 
-    def check(self) -> None:
-        pass
+    def native(self, found: str) -> tuple[str, ...]:
+        return (found,)
 
-    def check_script(self, script: str) -> None:
-        path = PurePosixPath(script)
-        if not script:
-            raise BadInput("the scripted agent needs a replies file", field="script", fix="see docs/scripted-agent.md")
-        if path.is_absolute() or ".." in path.parts:
-            raise BadInput(f"{script!r} leads outside the repository", field="script", fix="give a relative path")
+    def login(self, env: Mapping[str, str], config: AgentConfig) -> Login:
+        return Login(ok=True, how="needs none")
+
+    def check(self, spec: AgentSpec, permissions: Permissions) -> None:
+        _check_script(spec.script)
+
+    def models_command(self, program: Program) -> tuple[str, ...]:
+        return ()
+
+    def models_from(self, output: str) -> tuple[str, ...]:
+        return ()
 
     def launch(self, work: AgentWork) -> Launch:
-        self.check_script(work.script)
+        _check_script(work.script)
         root = str(Path(pilothouse.__file__).resolve().parent.parent)
         return Launch(
             argv=(sys.executable, "-I", "-X", "utf8", "-c", _START, root, work.script),
             stdin=msgspec.json.encode(work).decode(),
         )
+
+    def reader(self, work: AgentWork) -> AgentReader:
+        return ScriptedReader()
+
+
+class ScriptedReader:
+    """Implements ``AgentReader``: whatever it prints is what it says."""
+
+    finished = False
+
+    def line(self, line: bytes) -> Iterable[News]:
+        return (Text(text=f"{line.decode(errors='replace')}\n"),)
+
+    def end(self, exit: Exit, errors: str) -> AgentEnded:
+        return AgentEnded(exit=exit, ok=exit.ok, error="" if exit.ok else errors)
+
+
+def _check_script(script: str) -> None:
+    path = PurePosixPath(script)
+    if not script:
+        raise BadInput("the scripted agent needs a replies file", field="script", fix="see docs/scripted-agent.md")
+    if path.is_absolute() or ".." in path.parts:
+        raise BadInput(f"{script!r} leads outside the repository", field="script", fix="give a relative path")
