@@ -107,6 +107,11 @@ class CommandFactory:
         return tuple(dict.fromkeys(value for value in (*self._secrets, *_secrets(env), *asked) if _is_worth(value)))
 
 
+def least(*limits: int) -> int:
+    """The least of some time limits, of which 0 means none."""
+    return min((limit for limit in limits if limit > 0), default=0)
+
+
 def _secrets(environ: Mapping[str, str]) -> Iterator[str]:
     """Values of variables that are named like secrets, and passwords in our own variables (a database's address)."""
     for name, value in environ.items():
