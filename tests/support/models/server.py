@@ -1,0 +1,266 @@
+"""A model server on the loopback interface whose models do what a test has written down.
+
+``ModelServer`` runs in a thread of the test, speaks four wires on one port and remembers all it was asked. It knows
+no agent: what a client is, it learns from the client's request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from urllib.parse import urlsplit
+
+from tests.support.models.answers import play
+from tests.support.models.anthropic import Anthropic
+from tests.support.models.asked import Asked, Json
+from tests.support.models.chat import Chat
+from tests.support.models.gemini import Gemini
+from tests.support.models.http import MAX_HEAD, ClientGone, Reply, Request, read_request
+from tests.support.models.parts import Turn
+from tests.support.models.responses import Responses
+from tests.support.models.script import Scripted, player
+from tests.support.models.wire import Wire
+
+WIRES: tuple[tuple[str, Wire], ...] = (
+    (r"/chat/completions$", Chat()),
+    (r"/responses$", Responses()),
+    (r"/messages$", Anthropic()),
+    (r":(stream)?[gG]enerateContent$", Gemini()),
+)
+"""How the path of a question ends → the wire it is asked over."""
+
+ONLY = "default"
+"""Name of the script when there is but one, and of the one for whoever names none."""
+
+
+@dataclass(frozen=True)
+class Received:
+    """One request, as it came."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    body: Json
+    wire: str | None = None
+    """``chat``, ``responses``, ``anthropic`` or ``gemini`` for questions to a model; None for whatever else."""
+    script: str = ONLY
+    asked: Asked | None = None
+
+    @property
+    def model(self) -> str:
+        return self.asked.model if self.asked else ""
+
+    @property
+    def aside(self) -> bool:
+        """Whether it offered no tools: clients ask for titles and summaries that way."""
+        return self.asked is not None and not self.asked.tools
+
+
+class ModelServer:
+    """A context manager; everything in it may be used from the test's thread.
+
+    ``scripts``: one script (turns, or a function of the question) for everybody, or scripts by name. A request names
+    its script by its path (``url_of(name)``), by an API key that ends in the name, or by a prompt that holds the name
+    as a word.
+    """
+
+    def __init__(self, scripts: Scripted | Mapping[str, Scripted] = ()) -> None:
+        named = scripts if isinstance(scripts, Mapping) else {ONLY: scripts}
+        self._players: dict[str, Callable[[Asked], Turn]] = {name: player(one) for name, one in named.items()}
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="model-server")
+        self._changed = threading.Condition()
+        self._requests: list[Received] = []
+        self._connections = 0
+        self._unanswered = 0
+        self._gates: dict[str | None, asyncio.Event] = {}
+        self._errors: list[Exception] = []
+        self._ready = threading.Event()
+        self._ending = asyncio.Event()
+        self.port = 0
+
+    # --- for tests ---------------------------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        """Without a path: clients of OpenAI's wires want ``/v1`` behind it."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def url_of(self, name: str) -> str:
+        """Where the script of this name answers, whatever the prompt and the key."""
+        return f"{self.url}/s/{name}"
+
+    @property
+    def requests(self) -> list[Received]:
+        """All requests so far, oldest first."""
+        with self._changed:
+            return list(self._requests)
+
+    @property
+    def questions(self) -> list[Received]:
+        """Requests to a model that offered tools: not titles, not lists of models."""
+        return [one for one in self.requests if one.asked and not one.aside]
+
+    @property
+    def connections(self) -> int:
+        """Open right now."""
+        return self._connections
+
+    @property
+    def unanswered(self) -> int:
+        """Requests whose answer is not complete and whose client has not left."""
+        return self._unanswered
+
+    def wait_for(self, met: Callable[[list[Received]], bool], timeout: float = 30.0) -> list[Received]:
+        """The requests, once ``met`` holds for them; it is asked anew whenever anything changes here.
+
+        Raises AssertionError after ``timeout`` seconds.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: met(list(self._requests)), timeout):
+                seen = [f"{one.method} {one.path}" for one in self._requests[-15:]]
+                raise AssertionError(
+                    f"it did not come in {timeout} s; the last of {len(self._requests)} requests: {seen}"
+                )
+            return list(self._requests)
+
+    def let_go(self, name: str) -> None:
+        """Let every answer that is held, or will be, under this name go on."""
+        self._loop.call_soon_threadsafe(lambda: self._gate(name).set())
+
+    def __enter__(self) -> ModelServer:
+        self._thread.start()
+        self._ready.wait()
+        return self
+
+    def __exit__(
+        self, type_: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Cuts what is still open. Raises what went wrong in here, as a test must not pass by our mistakes."""
+        self._loop.call_soon_threadsafe(self._ending.set)
+        self._thread.join()
+        if self._errors and error is None:
+            raise self._errors[0]
+
+    # --- in the server's thread ----------------------------------------------------------------------------
+
+    async def _serve(self) -> None:
+        tasks: set[asyncio.Task[None]] = set()
+
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.ensure_future(self._converse(reader, writer))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+        server = await asyncio.start_server(accept, "127.0.0.1", 0, limit=MAX_HEAD, backlog=256)
+        self._loop = asyncio.get_running_loop()
+        self.port = server.sockets[0].getsockname()[1]
+        self._ready.set()
+        await self._ending.wait()
+        server.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """All requests of one connection."""
+        self._count(connections=1)
+        try:
+            while request := await read_request(reader, writer):
+                self._count(unanswered=1)
+                try:
+                    await self._answer(request, Reply(request, reader, writer))
+                finally:
+                    self._count(unanswered=-1)
+        except (ClientGone, ConnectionError, asyncio.IncompleteReadError):
+            pass  # clients may leave when they like: many a test stops them
+        except Exception as error:
+            self._errors.append(error)
+        finally:
+            writer.transport.abort() if self._ending.is_set() else writer.close()
+            self._count(connections=-1)
+
+    async def _answer(self, request: Request, reply: Reply) -> None:
+        received = self._receive(request)
+        wire = next((wire for _, wire in WIRES if wire.name == received.wire), None)
+        if wire and received.asked:
+            asked = received.asked
+            turn = self._players[received.script](asked)
+
+            async def hold(name: str | None) -> None:
+                opened = asyncio.ensure_future(self._held(name))
+                try:
+                    await reply.while_connected(opened)
+                finally:
+                    opened.cancel()
+
+            await play(turn, asked, wire, reply, hold)
+        elif request.method == "HEAD":
+            await reply.send_json({})
+        elif "count" in received.path:
+            await reply.send_json({"input_tokens": 100, "totalTokens": 100})
+        elif re.search(r"/models\b", received.path):
+            await reply.send_json(
+                {"object": "list", "data": [{"id": "fake-1", "object": "model", "owned_by": "tests"}]}
+            )
+        else:
+            await reply.send_json({"error": {"message": f"nothing is at {received.path}"}}, 404)
+
+    async def _held(self, name: str | None) -> None:
+        await self._gate(name).wait()
+
+    def _gate(self, name: str | None) -> asyncio.Event:
+        return self._gates.setdefault(name, asyncio.Event())
+
+    def _receive(self, request: Request) -> Received:
+        path = urlsplit(request.path).path
+        body = json.loads(request.body) if request.body else None
+        wire = next((wire for end, wire in WIRES if re.search(end, path) and request.method == "POST"), None)
+        asked = wire.read(path, body) if wire else None
+        received = Received(
+            request.method,
+            request.path,
+            request.headers,
+            body,
+            wire.name if wire else None,
+            self._script_of(path, request.headers, asked),
+            asked,
+        )
+        with self._changed:
+            self._requests.append(received)
+            self._changed.notify_all()
+        return received
+
+    def _script_of(self, path: str, headers: Mapping[str, str], asked: Asked | None) -> str:
+        if found := re.match(r"/s/([^/]+)/", path):
+            if found[1] not in self._players:
+                raise LookupError(f"no script is called {found[1]}, only {sorted(self._players)}")
+            return found[1]
+        keys = (headers.get(name, "") for name in ("authorization", "x-api-key", "x-goog-api-key"))
+        key = " ".join(keys).rstrip()
+        prompts = "\n".join(asked.prompts) if asked else ""
+        for name in self._players:
+            if key.endswith(name) or re.search(rf"\b{re.escape(name)}\b", prompts):
+                return name
+        return ONLY if ONLY in self._players or asked is None else next(iter(self._players))
+
+    def _count(self, connections: int = 0, unanswered: int = 0) -> None:
+        with self._changed:
+            self._connections += connections
+            self._unanswered += unanswered
+            self._changed.notify_all()
+
+
+@contextmanager
+def refusing() -> Iterator[str]:
+    """The URL of a server that refuses every connection. Its port is nobody else's meanwhile."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}"

@@ -1,0 +1,66 @@
+"""Which of the client's own tools writes a file or runs a command, and what arguments it wants."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+
+from tests.support.models.asked import Asked, Json, Tool
+from tests.support.models.parts import Call, RunShell, WriteFile
+
+WRITERS = ("write", "create", "write_file")
+SHELLS = ("bash", "exec_command", "shell_command", "run_shell_command", "shell")
+
+SAME_ARGUMENT = {"file_path": "path", "filePath": "path", "file_text": "content", "cmd": "command"}
+"""What clients call an argument → what we call it."""
+
+BLANK: Mapping[str, Json] = {
+    "string": "scripted",
+    "integer": 1,
+    "number": 1,
+    "boolean": False,
+    "array": [],
+    "object": {},
+}
+"""Values for arguments that a tool requires and we have nothing to say about."""
+
+WORKING_DIRECTORY = re.compile(
+    r"(?:working directory(?: is)?|working in the directory|<cwd>)\W*?(/[^\s<`'\"]*)", re.IGNORECASE
+)
+
+
+def concrete(part: WriteFile | RunShell, asked: Asked) -> Call:
+    """The call by which this client does it. Raises LookupError when it offers no tool that could."""
+    if isinstance(part, WriteFile):
+        if tool := _offered(asked.tools, WRITERS):
+            return Call(tool.name, _arguments(tool, {"path": absolute(part.path, asked), "content": part.content}))
+        part = RunShell(f"printf %s {shlex.quote(part.content)} > {shlex.quote(part.path)}")
+    if tool := _offered(asked.tools, SHELLS):
+        return Call(tool.name, _arguments(tool, {"command": part.command}))
+    raise LookupError(f"no tool for {part} among {[tool.name for tool in asked.tools]}")
+
+
+def absolute(path: str, asked: Asked) -> str:
+    """Many tools want absolute paths; a model knows where it is because its client says so."""
+    found = WORKING_DIRECTORY.search(asked.text)
+    return str(PurePosixPath(found[1]) / path) if found else path
+
+
+def _offered(tools: Sequence[Tool], names: Sequence[str]) -> Tool | None:
+    offered = {tool.name.lower(): tool for tool in tools if not tool.freeform}
+    return next((offered[name] for name in names if name in offered), None)
+
+
+def _arguments(tool: Tool, values: Mapping[str, str]) -> dict[str, Json]:
+    arguments: dict[str, Json] = {}
+    required = tool.schema.get("required", ())
+    for name, kind in tool.schema.get("properties", {}).items():
+        value = values.get(SAME_ARGUMENT.get(name, name))
+        type_ = str(kind.get("type", "string")).lower()
+        if value is not None:
+            arguments[name] = ["bash", "-lc", value] if type_ == "array" else value
+        elif name in required:
+            arguments[name] = kind["enum"][0] if "enum" in kind else BLANK[type_]
+    return arguments
