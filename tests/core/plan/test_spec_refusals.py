@@ -38,6 +38,10 @@ GROUP_NAME = "is not a group name (use plain words without '/', '\\' and surroun
 PRODUCER_ID = "is not an id (use 1 to 64 of a-z, 0-9 and '-', beginning with a letter or digit)"
 BRANCH = "is not a branch name (use a name git accepts, such as 'feature/search')"
 OUTSIDE = "leads outside (give a relative path without '..')"
+NO_ADDRESS = (
+    "is not an address an agent may be given "
+    "(use http://host/path or https://host/path, without credentials; '*.host' stands for its subdomains)"
+)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +81,7 @@ def test_a_file_that_is_no_plan_at_all(content: str, message: str) -> None:
         (plan(base_branch="a", baseBranch="b"), "baseBranch: is given in both spellings with different values (remove one of them)"),
         (plan(maxparallel=1), "maxparallel: unknown field (did you mean 'maxParallel'?)"),
         (plan(steps=[]), "steps: unknown field (did you mean 'jobs'?)"),
-        (plan(foo=None), "foo: unknown field (known fields: 'name', 'repoPath', 'baseBranch', 'targetBranch', 'maxParallel', 'mergeStrategy', 'cleanUpSuccessfulWork', 'startPaused', 'env', 'inheritEnv', 'jobs', 'groups')"),
+        (plan(foo=None), "foo: unknown field (known fields: 'name', 'repoPath', 'baseBranch', 'targetBranch', 'maxParallel', 'mergeStrategy', 'cleanUpSuccessfulWork', 'startPaused', 'env', 'inheritEnv', 'budget', 'permissions', 'approvalTimeout', 'sandbox', 'jobs', 'groups')"),
         (plan(updateCheckout=True), "updateCheckout: is no field of a plan file (give --update-checkout on the command line)"),
         (plan(verifyRi="make"), "verifyRi: verifyRi is not built yet (remove it)"),
         (plan(worktree_init=["npm ci"]), "worktreeInit: worktreeInit is not built yet (remove it)"),
@@ -130,8 +134,22 @@ def test_a_mistake_in_the_plan(data: object, message: str) -> None:
         (job(work={"type": "task"}), "jobs[0].work.type: work of type 'task' is not built yet (use process, shell or agent)"),
         (job(work={"type": "process"}), "jobs[0].work.executable: is required"),
         (job(work={"type": "process", "executable": "x", "args": "-l"}), "jobs[0].work.args: must be a list, not the text '-l' (write it as [a, b])"),
-        (job(work={"type": "agent", "modelTier": "fast"}), "jobs[0].work.modelTier: modelTier is not built yet (remove it)"),
-        (job(work={"type": "agent", "instructionsFile": "x"}), "jobs[0].work.instructionsFile: instructionsFile is not built yet (remove it)"),
+        (job(work={"type": "agent", "modelTier": "best"}), "jobs[0].work.modelTier: must be 'fast', 'standard' or 'premium', not 'best'"),
+        (job(work={"type": "agent", "model": "m", "modelTier": "fast"}), "jobs[0].work.modelTier: is given beside 'model' (remove one of them)"),
+        (job(work={"type": "agent", "instructions": "i", "instructionsFile": "x"}), "jobs[0].work.instructionsFile: is given beside 'instructions' (remove one of them)"),
+        (job(work={"type": "agent", "instructionsFile": "../x"}), f"jobs[0].work.instructionsFile: '../x' {OUTSIDE}"),
+        (job(work={"type": "agent", "contextFiles": ["/etc/passwd"]}), f"jobs[0].work.contextFiles[0]: '/etc/passwd' {OUTSIDE}"),
+        (job(work={"type": "agent", "allowedFolders": ["x"]}), "jobs[0].work.allowedFolders[0]: 'x' is not an absolute path (begin with '/', without '..')"),
+        (job(work={"type": "agent", "allowedUrls": ["https://me:pw@host"]}), f"jobs[0].work.allowedUrls[0]: 'https://me:pw@host' {NO_ADDRESS}"),
+        (job(work={"type": "agent", "allowedUrls": ["file:///etc"]}), f"jobs[0].work.allowedUrls[0]: 'file:///etc' {NO_ADDRESS}"),
+        (job(work={"type": "agent", "maxTurns": 0}), "jobs[0].work.maxTurns: must be at least 1, is 0"),
+        (job(work={"type": "agent", "effort": "huge"}), "jobs[0].work.effort: must be 'low', 'medium', 'high' or 'xhigh', not 'huge'"),
+        (job(budget={"tokens": 0}), "jobs[0].budget.tokens: must be at least 1, is 0"),
+        (job(budget={"cost": -1}), "jobs[0].budget.cost: must be more than 0, is -1"),
+        (job(budget={"cost": "much"}), "jobs[0].budget.cost: must be a number, not the text 'much'"),
+        (job(budget={"cost": "nan"}), "jobs[0].budget.cost: must be a finite number, not the text 'nan'"),
+        (job(budget={"time": 0}), "jobs[0].budget.time: must be at least 1, is 0"),
+        (job(budget={"dollars": 1}), "jobs[0].budget.dollars: unknown field (known fields: 'tokens', 'cost', 'time', 'turns')"),
         (job(work={"type": "agent", "script": "../x"}), f"jobs[0].work.script: '../x' {OUTSIDE}"),
         (shell(onFailure={"message": "x"}), "jobs[0].work.onFailure: onFailure is not built yet (remove it)"),
         (shell(shell="powershell"), "jobs[0].work.shell: shell: powershell is not built yet (use 'sh' or 'bash')"),

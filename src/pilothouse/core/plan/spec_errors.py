@@ -14,9 +14,20 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from pilothouse.core.plan.problems import Problem, field_path, listed, quote
-from pilothouse.core.plan.spec_file import AgentFile, Fields, GroupFile, JobFile, PlanFile, ProcessFile, ShellFile
+from pilothouse.core.plan.spec_file import (
+    AgentFile,
+    BudgetFile,
+    Fields,
+    GroupFile,
+    JobFile,
+    PlanFile,
+    ProcessFile,
+    SandboxFile,
+    ShellFile,
+)
 
 _WORK_MODELS: Mapping[str, type[Fields]] = {"process": ProcessFile, "shell": ShellFile, "agent": AgentFile}
+_NESTED: Mapping[str, type[Fields]] = {"budget": BudgetFile, "sandbox": SandboxFile}
 _WORK_FIELDS = ("work", "prechecks", "postchecks")
 _UNBUILT_TYPES = ("tool", "task")
 _UNBUILT_VALUES = {"shell": ("cmd", "powershell", "pwsh"), "onInterrupted": ("resume",)}
@@ -76,6 +87,9 @@ def _problem(detail: ErrorDetails) -> Problem:
 _TYPES: Mapping[str, tuple[str, str]] = {
     "string_type": ("text", "put it in quotes"),
     "int_type": ("a whole number", ""),
+    "float_type": ("a number", ""),
+    "float_parsing": ("a number", ""),
+    "finite_number": ("a finite number", ""),
     "bool_type": ("true or false", ""),
     "list_type": ("a list", "write it as [a, b]"),
     "dict_type": ("a mapping of names to values", ""),
@@ -87,6 +101,7 @@ _BOUNDS: Mapping[str, Callable[[Mapping[str, Any], Any], str]] = {
     "string_too_short": lambda c, v: "must not be empty",
     "string_too_long": lambda c, v: f"must have at most {c['max_length']:,} characters, has {len(v):,}",
     "too_long": lambda c, v: f"must have at most {c['max_length']:,} entries, has {len(v):,}",
+    "greater_than": lambda c, v: f"must be more than {c['gt']:g}, is {v}",
     "greater_than_equal": lambda c, v: f"must be at least {c['ge']}, is {v}",
     "less_than_equal": lambda c, v: f"must be at most {c['le']}, is {v}",
 }
@@ -107,6 +122,8 @@ def _walk(location: Sequence[str | int]) -> tuple[list[str | int], list[type[Fie
         elif models[-1] is JobFile and place[-1] in _WORK_FIELDS and part in _WORK_MODELS:
             models.append(_WORK_MODELS[str(part)])
             continue
+        elif models[-1] in (PlanFile, JobFile) and part in _NESTED:
+            models.append(_NESTED[str(part)])
         place.append(part)
     return place, models
 
