@@ -20,12 +20,10 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-import msgspec
-
-from pilothouse.core.run.contract import Effect, Failed, Kind, NotStarted
+from pilothouse.core.run.contract import Kind, NotStarted
 from pilothouse.core.run.events import Event, Recorded, StopDelayed
 from pilothouse.core.run.inputs import Cancel, Grant, Input, Outcome, Progress, Recover, Settle, Stop
 from pilothouse.core.run.lifecycle import TERMINAL, Lifecycle
@@ -33,7 +31,8 @@ from pilothouse.core.run.registry import Registry
 from pilothouse.core.run.rows import RunRow, project
 from pilothouse.core.run.segments import Append
 from pilothouse.engine.capacity import Capacity
-from pilothouse.engine.effects import Performer, Within
+from pilothouse.engine.effects import Performer
+from pilothouse.engine.flights import Flights
 from pilothouse.engine.hub import Hub
 from pilothouse.engine.ports import Clock, EventStore
 from pilothouse.engine.readers import Readers
@@ -66,12 +65,6 @@ class _Mail:
     reply: asyncio.Future[None] | None = None
 
 
-@dataclass(slots=True)
-class _Flight:
-    within: Within
-    task: asyncio.Task[None] = field(init=False)
-
-
 class Actor(Generic[S]):
     """Owns one run's state, its place in the log, and its effects in flight."""
 
@@ -87,7 +80,6 @@ class Actor(Generic[S]):
         self.run_id = kind.common(state).run_id
         self._context = context
         self._kind = kind
-        self._performer = performer
         self._state = state
         self._row = row
         self._retire = retire
@@ -99,7 +91,7 @@ class Actor(Generic[S]):
         self._bell = asyncio.Event()
         self._stops_asked = 0
         self._gate_closed = False
-        self._flights: dict[str, _Flight] = {}
+        self._flights = Flights(self.run_id, context.epoch, performer, self.post)
         self._batch: list[Recorded] = []
         self._readers = Readers[S]()
         self._recovering = False
@@ -220,8 +212,7 @@ class Actor(Generic[S]):
                         mail.reply, error if isinstance(error, Exception) else Unavailable("the server is closing")
                     )
             raise
-        for key in landed:
-            self._flights.pop(key, None)
+        self._flights.landed(landed)
         self._dispatch()
         for reply in replies:
             _resolve(reply, None)
@@ -305,43 +296,14 @@ class Actor(Generic[S]):
             and not self._gate_closed
             and common.lifecycle in (Lifecycle.RUNNING, Lifecycle.PAUSING)
         )
-        wanted = self._kind.todo(self._state)
-        for key, flight in self._flights.items():
-            if key not in wanted:
-                flight.within.unwanted.set()
-        for key, effect in wanted.items():
-            if key not in self._flights and (gate_open or not effect.gated):
-                self._begin(effect)
+        self._flights.match(self._kind.todo(self._state), gate_open)
         if self._recovering:
             # What the last owner had begun is followed to its end all the same, when the run no longer wants it or the
             # gate is closed.
             self._recovering = False
-            for key, effect in self._kind.unfinished(self._state).items():
-                if key not in self._flights:
-                    self._begin(effect).within.unwanted.set()
+            self._flights.follow(self._kind.unfinished(self._state))
         if common.lifecycle is Lifecycle.STOPPING and self._stop_watch is None:
             self._stop_watch = asyncio.create_task(self._watch_stop())
-
-    def _begin(self, effect: Effect) -> _Flight:
-        within = Within(
-            self.run_id,
-            self._context.epoch,
-            lambda events: self.post(Progress(key=effect.key, events=events)),
-        )
-        flight = self._flights[effect.key] = _Flight(within)
-        flight.task = asyncio.create_task(self._perform(effect, within), name=f"{self.run_id}/{effect.key}")
-        return flight
-
-    async def _perform(self, effect: Effect, within: Within) -> None:
-        result: msgspec.Struct
-        try:
-            result = await self._performer(effect, within)
-        except PilothouseError as error:
-            result = Failed(error=str(error))
-        except Exception as error:  # a bug in a performer fails its effect alone, and says so
-            log.exception("effect.crashed", extra={"run_id": self.run_id, "key": effect.key})
-            result = Failed(error=f"internal error: {type(error).__name__}: {error}")
-        self.post(Outcome(key=effect.key, result=result))
 
     async def _watch_stop(self) -> None:
         await self._context.clock.sleep(STOP_PROMISE_S)
@@ -362,21 +324,15 @@ class Actor(Generic[S]):
         self._answer_readers()
         log.error("run.halted", exc_info=error, extra={"run_id": self.run_id})
         if not isinstance(error, StaleOwner):
-            for flight in self._flights.values():
-                flight.within.unwanted.set()
-            tasks = [flight.task for flight in self._flights.values()]
-            if tasks:
-                await asyncio.wait(tasks, timeout=2 * STOP_PROMISE_S)
+            await self._flights.end(2 * STOP_PROMISE_S)
 
     async def _let_go(self) -> None:
         """This process lets go of the run's effects; those that outlive it go on for the next owner."""
-        tasks = [flight.task for flight in self._flights.values()]
         if self._stop_watch is not None:
-            tasks.append(self._stop_watch)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+            self._stop_watch.cancel()
+        await self._flights.let_go()
+        if self._stop_watch is not None:
+            await asyncio.wait((self._stop_watch,))
         for mail in (*self._urgent, *self._mail):
             if mail.reply is not None:
                 _resolve(mail.reply, self.halted or StoreFailed("the server is closing"))
