@@ -14,6 +14,7 @@ import sys
 import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
@@ -64,24 +65,28 @@ def events() -> str:
     event = find("pilothouse.core.run.events:Event")
     parts = []
     for room in sorted(module.name for module in pkgutil.iter_modules(core.__path__)):
-        name = f"pilothouse.core.{room}.events"
-        try:
-            module = importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            if error.name != name:
-                raise
-            continue
-        kinds: list[Any] = [
+        found: list[Any] = [
             kind
+            for module in event_modules(f"pilothouse.core.{room}")
             for kind in vars(module).values()
-            if isinstance(kind, type) and issubclass(kind, event) and kind is not event and kind.__module__ == name
+            if isinstance(kind, type) and issubclass(kind, event) and kind.__module__ == module.__name__
         ]
+        kinds = [kind for kind in found if kind.type_name().isupper()]  # what is only a base has no type of its own
+        if not kinds:
+            continue
         rows = (
             (f"`{kind.type_name()}`", fields_of(kind), "yes" if kind.durable else "no", first_line(kind.__doc__))
             for kind in kinds
         )
         parts.append(f"### {room}\n\n" + table(("type", "fields", "synced first", "meaning"), rows))
     return "\n\n".join(parts)
+
+
+def event_modules(room: str) -> Iterator[ModuleType]:
+    """``events`` of a room first, then what stands beside it as ``…_events``."""
+    names = [module.name for module in pkgutil.iter_modules(importlib.import_module(room).__path__)]
+    for name in sorted((name for name in names if name == "events" or name.endswith("_events")), key=len):
+        yield importlib.import_module(f"{room}.{name}")
 
 
 def fields_of(kind: type) -> str:

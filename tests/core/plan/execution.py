@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from pilothouse.core.plan.agent_events import AGENT_EVENTS
 from pilothouse.core.plan.build import build_plan
 from pilothouse.core.plan.effects import (
     TARGET_KEY,
@@ -46,7 +47,7 @@ BAD = Exit(reason=ExitReason.EXITED, code=7)
 LOST = Exit(reason=ExitReason.LOST)
 ENDED = Exit(reason=ExitReason.CANCELED, signal=15)
 FIRST_LIFE, SECOND_LIFE = "executor-1", "executor-2"
-_STORED = Registry(RUN_EVENTS, PLAN_EVENTS)
+_STORED = Registry(RUN_EVENTS, PLAN_EVENTS, AGENT_EVENTS)
 
 
 def task(

@@ -15,6 +15,7 @@ from pilothouse.core.plan.phases import Phase
 from pilothouse.core.run import agents
 from pilothouse.core.run.agents import ToolStatus
 from pilothouse.core.run.events import Event, WaitOpened
+from pilothouse.core.run.rows import RunRow
 from pilothouse.core.run.usage import Usage
 
 NewsOfEvent: TypeAlias = (
@@ -56,10 +57,14 @@ class AgentText(AgentEvent, frozen=True, kw_only=True, tag="AGENT_TEXT"):
 
 
 class AgentReasoning(AgentEvent, frozen=True, kw_only=True, tag="AGENT_REASONING"):
+    """A piece of what the agent thinks before it says something."""
+
     text: str
 
 
 class AgentToolStarted(AgentEvent, frozen=True, kw_only=True, tag="AGENT_TOOL_STARTED"):
+    """The agent uses a tool; ``input`` is what it gives it."""
+
     call_id: str
     tool: str
     title: str = ""
@@ -67,6 +72,8 @@ class AgentToolStarted(AgentEvent, frozen=True, kw_only=True, tag="AGENT_TOOL_ST
 
 
 class AgentToolEnded(AgentEvent, frozen=True, kw_only=True, tag="AGENT_TOOL_ENDED"):
+    """A tool answered, failed, or was not permitted."""
+
     call_id: str
     tool: str = ""
     status: ToolStatus = ToolStatus.SUCCEEDED
@@ -88,8 +95,21 @@ class AgentUsed(AgentEvent, frozen=True, kw_only=True, tag="AGENT_USED"):
     usage: Usage
     model: str = ""
 
+    def project(self, row: RunRow) -> RunRow:
+        """Totals only: what a list of runs shows."""
+        before: dict[str, float] = row.detail.get("usage", {})
+        added = {
+            "totalTokens": self.usage.tokens,
+            "cost": self.usage.cost,
+            "unpricedTokens": self.usage.unpriced_tokens,
+        }
+        sums = {name: before.get(name, 0) + amount for name, amount in added.items()}
+        return msgspec.structs.replace(row, detail={**row.detail, "usage": sums})
+
 
 class AgentNoted(AgentEvent, frozen=True, kw_only=True, tag="AGENT_NOTED"):
+    """Anything else worth knowing: a retry of the agent's own, a warning, a line that is none of its events."""
+
     text: str
     level: str = "info"
 
@@ -97,13 +117,24 @@ class AgentNoted(AgentEvent, frozen=True, kw_only=True, tag="AGENT_NOTED"):
 class NeedsApproval(WaitOpened, frozen=True, kw_only=True, tag="NEEDS_APPROVAL"):
     """An agent asks whether it may use a tool. The wait is of kind approval; unanswered for ``timeout`` milliseconds
     it is refused (None: it waits for ever). ``action`` and ``preview`` are the runtime document's: what will be done,
-    and to what."""
+    and to what. ``to``: as in every event of an agent."""
 
     action: str
     preview: dict[str, str] = msgspec.field(default_factory=dict)
     timeout: int | None = None
     request_id: str = ""
     to: int = 0
+
+
+class AgentAnswered(Event, frozen=True, kw_only=True, tag="AGENT_ANSWERED"):
+    """The answer to a request lies where the agent that asked finds it, or could not be put there (``error``)."""
+
+    durable: ClassVar[bool] = False
+
+    node_id: str
+    wait_id: str
+    request_id: str
+    error: str = ""
 
 
 class BudgetReached(Event, frozen=True, kw_only=True, tag="BUDGET_REACHED"):
@@ -131,4 +162,4 @@ def agent_event(news: NewsOfEvent, *, node_id: str, attempt: int, phase: Phase, 
     return _EVENT_OF[type(news)](node_id=node_id, attempt=attempt, phase=phase, to=to, **msgspec.structs.asdict(news))
 
 
-AGENT_EVENTS: tuple[type[Event], ...] = (*_EVENT_OF.values(), NeedsApproval, BudgetReached)
+AGENT_EVENTS: tuple[type[Event], ...] = (*_EVENT_OF.values(), NeedsApproval, AgentAnswered, BudgetReached)

@@ -29,6 +29,8 @@ class PlanBuilt(Event, frozen=True, kw_only=True, tag="PLAN_BUILT"):
     """As asked for; None lets one be made."""
     update_checkout: bool = False
     worktree_root: str
+    backoff_ms: int = 30_000
+    """The pause before the first try after a transient failure; every further one is twice as long."""
 
     def project(self, row: RunRow) -> RunRow:
         counts: dict[str, int] = {}

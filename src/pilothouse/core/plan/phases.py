@@ -52,6 +52,8 @@ class Trigger(StrEnum):
     """The run went on after a stop."""
     RERUN = "rerun"
     """The attempt before it was lost."""
+    BACKOFF = "backoff"
+    """The attempt before it failed for a reason that passes, and its pause is over."""
 
 
 def resume_after_failure(failed: Phase) -> Phase | None:

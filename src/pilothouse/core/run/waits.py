@@ -23,7 +23,8 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One open wait. It holds no capacity.
 
     ``scope`` names the part that waits (a node's id; empty for the run as a whole); ``options`` are the
-    answers it takes; ``detail`` is what a person needs to know to give one.
+    answers it takes; ``detail`` is what a person needs to know to give one. A wait that time ends says there when that
+    is: ``until`` of a backoff, ``expiresAt`` of any other.
     """
 
     id: str
@@ -32,8 +33,19 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     question: str = ""
     options: tuple[str, ...] = ()
     detail: dict[str, Any] = {}
+    lasts_ms: int = 0
+    """How long it is open at most; 0: until somebody answers."""
     opened_at: int = 0
     """When its event was recorded; the event itself cannot know."""
 
+    @property
+    def ends_at(self) -> int:
+        """When time ends it, once it is open; 0: never."""
+        return self.opened_at + self.lasts_ms if self.lasts_ms else 0
+
     def opened(self, at: int) -> Wait:
-        return msgspec.structs.replace(self, opened_at=at)
+        opened = msgspec.structs.replace(self, opened_at=at)
+        if not opened.ends_at:
+            return opened
+        told = "until" if self.kind is WaitKind.BACKOFF else "expiresAt"
+        return msgspec.structs.replace(opened, detail={**self.detail, told: opened.ends_at})
