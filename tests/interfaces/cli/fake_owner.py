@@ -24,6 +24,7 @@ import msgspec
 from tests.interfaces.cli.story import Story
 
 from pilothouse.core.plan.view import mermaid, node_detail, plan_brief
+from pilothouse.core.run.agents import AgentInfo, ModelInfo
 from pilothouse.core.run.lifecycle import TERMINAL
 from pilothouse.owner import Owner, owning, private_dir, read_owner, socket_path, write_owner
 
@@ -160,6 +161,24 @@ def _events(fake: FakeOwner, query: Any, body: Any, run_id: str) -> Answer:
     return 200, {"events": events[:limit], **more}
 
 
+AGENTS = msgspec.to_builtins(
+    [
+        AgentInfo(name="claude", title="Claude Code", installed=False, install="npm i claude", problem="not installed"),
+        AgentInfo(
+            name="codex",
+            title="Codex",
+            installed=True,
+            version="0.169.0",
+            path="/bin/codex",
+            logged_in=True,
+            login="OPENAI_API_KEY",
+            resumes=True,
+            models=2,
+        ),
+    ]
+)
+MODELS = msgspec.to_builtins([ModelInfo(id="gpt-5", agent="codex", vendor="openai", default=True)])
+
 _ID = "([^/]+)"
 ROUTES: tuple[tuple[str, str, Callable[..., Answer]], ...] = (
     ("GET", "/readyz", _ready),
@@ -182,6 +201,8 @@ ROUTES: tuple[tuple[str, str, Callable[..., Answer]], ...] = (
     ("GET", f"/api/runs/{_ID}", lambda fake, query, body, run: (200, _row(fake.find(run)))),
     ("GET", f"/api/runs/{_ID}/events", _events),
     ("POST", f"/api/runs/{_ID}/([a-z]+)", _control),
+    ("GET", "/api/agents", lambda fake, query, body: (200, {"agents": AGENTS})),
+    ("GET", "/api/models", lambda fake, query, body: (200, {"models": MODELS})),
     ("GET", "/api/approvals", lambda fake, query, body: (200, {"approvals": []})),
     ("GET", "/api/repos", lambda fake, query, body: (200, {"repos": [{"path": "/repo"}]})),
     ("POST", "/api/repos", lambda fake, query, body: (201, {"path": body["path"]})),

@@ -53,6 +53,9 @@ ALL = [
     ("runs", "stop", "last"),
     ("runs", "discard", OTHER_ID),
     ("runs", "pause", "last"),
+    ("agents",),
+    ("models",),
+    ("models", "codex"),
     ("approvals", "list"),
     ("repo", "list"),
     ("repo", "add", "/repo"),
@@ -357,3 +360,19 @@ def test_verbs_ids_and_nodes_are_completed(
     monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
     said = say()
     assert (said.code, said.out.split()) == (0, names)
+
+
+def test_an_agent_that_is_not_installed_says_how_to_install_it(owner: FakeOwner, say: Say) -> None:
+    said = say("agents")
+    assert said.out.splitlines()[1:] == [
+        "claude  -                              no       no    no",
+        "codex   0.169.0  yes (OPENAI_API_KEY)  yes      no    no   2       /bin/codex",
+    ]
+    assert said.err == "claude: not installed: npm i claude\n"
+
+
+def test_models_are_listed_with_who_offers_them(owner: FakeOwner, say: Say) -> None:
+    assert say("models").out.splitlines() == [
+        "MODEL  AGENT  VENDOR  TIER      DEFAULT  PRICED",
+        "gpt-5  codex  openai  standard  yes",
+    ]

@@ -23,6 +23,8 @@ VERBS = {
     "run": "Run a plan to its end, with live progress.",
     "plan": "List, show and control plans and their nodes.",
     "runs": "Every run, whatever its kind, one way.",
+    "agents": "Agents that can be given work, installed or not.",
+    "models": "Models that the installed agents offer.",
     "approvals": "What waits for a person, and answers to it.",
     "repo": "Repositories that plans may name over HTTP.",
     "serve": "Serve HTTP in the foreground.",

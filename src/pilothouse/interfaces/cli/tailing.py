@@ -11,6 +11,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+from pilothouse.core.plan.agent_events import AgentEvent
 from pilothouse.core.plan.events import LogAppended
 from pilothouse.core.plan.kind import PlanKind
 from pilothouse.core.plan.phases import Phase
@@ -33,8 +34,9 @@ _Output = tuple[str, int, Phase]
 class _Printer:
     """What has been printed of every output, and what is still owed."""
 
-    def __init__(self, plan_id: str, *, headers: bool, tail: int | None) -> None:
+    def __init__(self, plan_id: str, *, headers: bool, tail: int | None, raw: bool) -> None:
         self._plan_id = plan_id
+        self._raw = raw
         self._headers = headers
         self._tail = tail
         self._printed: dict[_Output, int] = {}
@@ -46,7 +48,7 @@ class _Printer:
         for output in list(self.owed):
             node_id, attempt, phase = output
             path = f"/api/plans/{self._plan_id}/nodes/{segment(node_id)}/logs"
-            text = str(client.get(path, phase=str(phase), attempt=attempt)["text"])
+            text = str(client.get(path, phase=str(phase), attempt=attempt, raw=self._raw)["text"])
             del self.owed[output]
             self._print(output, text, name_of(state, node_id))
 
@@ -74,14 +76,21 @@ class _Printer:
 
 
 def follow_logs(
-    client: Client, data_dir: Path, plan_id: str, node: str | None, *, phase: str | None, tail: int | None
+    client: Client,
+    data_dir: Path,
+    plan_id: str,
+    node: str | None,
+    *,
+    phase: str | None,
+    tail: int | None,
+    raw: bool = False,
 ) -> None:
     """Print output until the plan has ended. Raises ``NotFound`` for a node it does not have."""
     since = int(client.get(f"/api/runs/{plan_id}")["seq"])
     wanted = str(client.get(f"/api/plans/{plan_id}/nodes/{segment(node)}")["id"]) if node is not None else None
     kind = PlanKind()
     state = kind.initial(plan_id)
-    printer = _Printer(plan_id, headers=node is None, tail=tail)
+    printer = _Printer(plan_id, headers=node is None, tail=tail, raw=raw)
     asked_until = 0.0
     with Feed(client, data_dir, plan_id) as feed, closing(printer):
         while True:
@@ -91,7 +100,10 @@ def follow_logs(
                     recorded = REGISTRY.unwire(item.data)
                     state = kind.evolve(state, recorded)
                     match recorded.event:
-                        case LogAppended(node_id=at, attempt=number, phase=in_phase):
+                        case (
+                            LogAppended(node_id=at, attempt=number, phase=in_phase)
+                            | AgentEvent(node_id=at, attempt=number, phase=in_phase)
+                        ):
                             if (wanted is None or at == wanted) and (phase is None or in_phase == phase):
                                 printer.owed[(at, number, in_phase)] = None
                 case Reconnected():

@@ -13,13 +13,16 @@ from pathlib import Path
 from typing import Protocol
 
 from pilothouse.core.plan.effects import Rescue
+from pilothouse.core.plan.intents import phase_spec
 from pilothouse.core.plan.kind import PlanKind
 from pilothouse.core.plan.phases import COMMANDS
+from pilothouse.core.plan.spec import AgentSpec
 from pilothouse.core.plan.state import PlanState
 from pilothouse.core.run.events import Recorded
 from pilothouse.core.run.lifecycle import Lifecycle
 from pilothouse.engine.kinds import REGISTRY
 from pilothouse.errors import PilothouseError, Refused
+from pilothouse.interfaces.cli.activities import Activities
 from pilothouse.interfaces.cli.client import Client, segment
 from pilothouse.interfaces.cli.door import ExitCode
 from pilothouse.interfaces.cli.feed import Ended, Feed, Interrupted, Presses, Reconnected
@@ -102,6 +105,7 @@ class Watch:
         self._seen, self._ended = seen, ended
         self._state = KIND.initial(plan_id)
         self._tails = _Tails()
+        self._activities = Activities()
         self._handled = 0
         self._owes_stop = self._asked_stop = False
 
@@ -162,6 +166,8 @@ class Watch:
         self._state = KIND.evolve(self._state, recorded)
         if recorded.seq > self._seen:
             self._screen.show(self._state, recorded)
+            if (found := self._activities.add(recorded.event)) is not None:
+                self._screen.output(*found)
 
     def _await_rescues(self) -> None:
         """The edits of nodes that were stopped are saved after the end; wait for that, a moment."""
@@ -222,8 +228,8 @@ class _Tails:
         for node_id in sorted(nodes, key=lambda one: self._asked.get(one, 0.0)):
             node = state.nodes[node_id]
             phase = running_phase(node)
-            if phase not in COMMANDS:
-                continue
+            if phase not in COMMANDS or isinstance(phase_spec(node, phase), AgentSpec):
+                continue  # what an agent does is in the log
             size = (node.attempt.number, node.attempt.phases[phase].output_to)
             if not size[1] or self._size.get(node_id) == size:
                 continue

@@ -16,6 +16,7 @@ from pilothouse.interfaces.cli.owners import connect
 from pilothouse.interfaces.cli.printing import colours, end_output, print_json, print_output, print_table
 from pilothouse.interfaces.cli.stopping import await_end, report_end
 from pilothouse.interfaces.cli.summary import print_summary
+from pilothouse.interfaces.cli.usage import usage_table
 from pilothouse.interfaces.cli.words import ago, counted, duration, one_line, short, title
 
 app = typer.Typer(
@@ -72,6 +73,10 @@ def show(
     print_summary(view, color=colours(no_color))
     print()
     _print_nodes(view["nodes"])
+    head, rows = usage_table(view)
+    if rows:
+        print()
+        print_table(head, rows, empty="")
     return ExitCode.SUCCEEDED
 
 
@@ -140,11 +145,12 @@ def logs(
         int | None, typer.Option("--attempt", metavar="N", min=1, help="This attempt; else the last one.")
     ] = None,
     tail: Annotated[int | None, typer.Option("--tail", metavar="N", min=1, help="Only the last lines.")] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Agents as their programs printed it.")] = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is printed, to the end.")] = False,
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
-    """What the commands of a plan printed."""
+    """What the commands of a plan printed, and what its agents told."""
     client = connect(data_dir)
     plan_id = find_plan(client, plan)
     if follow:
@@ -153,13 +159,13 @@ def logs(
         from pilothouse.interfaces.cli.tailing import follow_logs
 
         assert data_dir is not None, "verbs are always handed a directory"
-        follow_logs(client, data_dir, plan_id, node, phase=phase, tail=tail)
+        follow_logs(client, data_dir, plan_id, node, phase=phase, tail=tail, raw=raw)
         return
     names = (
         [node] if node is not None else [each["producerId"] for each in client.get(f"/api/plans/{plan_id}")["nodes"]]
     )
     found = [
-        client.get(f"/api/plans/{plan_id}/nodes/{segment(name)}/logs", phase=phase, attempt=attempt, tail=tail)
+        client.get(f"/api/plans/{plan_id}/nodes/{segment(name)}/logs", phase=phase, attempt=attempt, tail=tail, raw=raw)
         for name in names
     ]
     if as_json:

@@ -1,0 +1,45 @@
+"""``pilothouse models``: which models the installed agents offer."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pilothouse.interfaces.cli.options import AsJson, DataDir
+from pilothouse.interfaces.cli.owners import connect
+from pilothouse.interfaces.cli.printing import print_json, print_table
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+def models(
+    agent: Annotated[str | None, typer.Argument(metavar="AGENT", help="Only those of this agent.")] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Ask again, instead of what was said within the hour.")
+    ] = False,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Models that the installed agents offer."""
+    found = connect(data_dir).get("/api/models", agent=agent, fresh=fresh, timeout=120)
+    if as_json:
+        print_json(found)
+        return
+    rows = (
+        (
+            model["id"],
+            model["agent"],
+            model["vendor"],
+            model["tier"],
+            "yes" if model["default"] else "",
+            "yes" if model["priced"] else "",
+        )
+        for model in found["models"]
+    )
+    print_table(
+        ("MODEL", "AGENT", "VENDOR", "TIER", "DEFAULT", "PRICED"),
+        rows,
+        empty="no agent tells which models it offers; `pilothouse agents` shows what is installed",
+    )
