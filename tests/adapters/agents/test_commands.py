@@ -10,7 +10,8 @@ import pytest
 from tests.adapters.agents.effects import PATH, effect, run, scripted
 
 from pilothouse.adapters.agents.commands import CommandFactory
-from pilothouse.adapters.agents.driver import AgentDriver, AgentWork, Facts, Launch
+from pilothouse.adapters.agents.driver import AgentWork, Facts, Launch
+from pilothouse.adapters.agents.registry import Drivers
 from pilothouse.adapters.agents.scripted import ScriptedAgent
 from pilothouse.core.plan.phases import Phase
 from pilothouse.core.plan.spec import AgentSpec, ProcessSpec, Shell, ShellSpec, WorkSpec
@@ -179,8 +180,7 @@ def test_an_agent_inherits_little_and_gets_what_the_plan_gives(worktree: Path) -
 
 
 def test_an_agent_gets_what_its_driver_needs_and_the_plan_decides_over_the_driver(worktree: Path) -> None:
-    drivers: dict[str, AgentDriver] = {"needy": Needy()}
-    make = CommandFactory(HOST | {"NEEDY_API_KEY": "key of the agent"}, drivers)
+    make = CommandFactory(HOST | {"NEEDY_API_KEY": "key of the agent"}, Drivers({}, {"needy": Needy()}, ()))
     command = make(effect(worktree, AgentSpec(agent="needy")))
     assert command.argv == ("needy", "Add the search endpoint")
     assert (command.env["NEEDY_API_KEY"], command.env["HOME"]) == ("key of the agent", "/private")
@@ -188,9 +188,9 @@ def test_an_agent_gets_what_its_driver_needs_and_the_plan_decides_over_the_drive
     assert make(effect(worktree, AgentSpec(agent="needy", env={"HOME": "/mine"}))).env["HOME"] == "/mine"
 
 
-def test_an_agent_that_is_not_built_is_refused(worktree: Path) -> None:
-    with pytest.raises(BadInput, match="agent 'copilot' is not built yet; built: scripted"):
-        make(worktree, AgentSpec())
+def test_an_agent_nobody_knows_is_refused(worktree: Path) -> None:
+    with pytest.raises(BadInput, match=r"agent: there is no agent 'scriptd'; .*did you mean 'scripted'"):
+        make(worktree, AgentSpec(agent="scriptd"))
 
 
 def test_the_environment_of_this_process_is_not_looked_at(worktree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

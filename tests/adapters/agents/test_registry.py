@@ -13,20 +13,14 @@ def test_every_agent_is_listed_under_its_own_name() -> None:
     assert {name: driver.facts.name for name, driver in DRIVERS.items()} == {name: name for name in DRIVERS}
 
 
-def test_an_unknown_agent_is_refused_with_those_that_are_built() -> None:
-    with pytest.raises(BadInput, match=r"agent 'copilot' is not built yet; built: scripted$"):
-        require("copilot")
+def test_an_unknown_agent_is_refused_with_those_there_are() -> None:
+    with pytest.raises(BadInput, match=r"agent: there is no agent 'nobody'; there are: .*scripted"):
+        require("nobody")
 
 
 def test_a_slip_of_the_keyboard_gets_the_nearest_name() -> None:
     with pytest.raises(BadInput, match="did you mean 'scripted'"):
         require("scriptd")
-
-
-def test_an_agent_is_checked_before_a_plan_is_accepted() -> None:
-    check_agent(AgentSpec(agent="scripted", script="r.yaml"))
-    with pytest.raises(BadInput, match="agent: agent 'copilot' is not built yet"):
-        check_agent(AgentSpec())
 
 
 @pytest.mark.parametrize(

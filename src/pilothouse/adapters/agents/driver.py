@@ -34,6 +34,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     variables: tuple[str, ...] = ()
     """Names of host variables it is given beyond ``environment.AGENT_VARIABLES``; secrets included, the driver's own
     choice and never more than its service needs."""
+    quiet: dict[str, str] = {}
+    """Variables that keep its program from updating itself and from telling others, set whenever it is started: also
+    when it is only asked for its version. ``launch`` need not repeat them."""
     resumes: bool = False
     asks: bool = False
     """Whether a person can answer its requests for permission (only over ACP)."""
