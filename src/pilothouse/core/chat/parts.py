@@ -1,0 +1,64 @@
+"""Parts of what backends tell that both wires have in common, told in their many ways."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+from pilothouse.core.chat.backend import NotUnderstood, Paused, Spent
+
+_SHOWN = 200
+"""Bytes of a payload that is not understood which are told."""
+Json: TypeAlias = dict[str, Any]
+
+
+def paused(told: Json) -> Paused:
+    """A checkpoint, as either wire tells it."""
+    pending, frames = told.get("pendingToolCallIds"), told.get("frames")
+    return Paused(
+        checkpoint_id=str(told.get("checkpointId") or ""),
+        run_id=str(told.get("runId") or ""),
+        pending=tuple(one for one in pending if isinstance(one, str)) if isinstance(pending, list) else (),
+        frames=tuple(one for one in frames if isinstance(one, dict)) if isinstance(frames, list) else (),
+    )
+
+
+def spent(usage: Json, cost: object) -> Spent:
+    """Usage and cost, as either wire tells them."""
+
+    def count(*names: str) -> int:
+        return sum(value for name in names if type(value := usage.get(name)) is int and value > 0)
+
+    total = cost.get("total") if isinstance(cost, dict) else cost
+    return Spent(
+        input_tokens=count("input_tokens"),
+        output_tokens=count("output_tokens"),
+        cached_tokens=count("cache_read_input_tokens", "cached_tokens", "cache_read_tokens"),
+        model=str(usage.get("model") or ""),
+        cost=float(total) if isinstance(total, int | float) and not isinstance(total, bool) else None,
+    )
+
+
+def json_in(text: str) -> Any:
+    """The value of JSON text; None for what is none."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return None
+
+
+def first_text(*values: object) -> str:
+    """The first that is text and not empty."""
+    return next((one for one in values if isinstance(one, str) and one), "")
+
+
+def message_in(value: object) -> str:
+    """An error's text, which may stand in an object."""
+    if isinstance(value, dict):
+        value = value.get("message")
+    return value if isinstance(value, str) else ""
+
+
+def odd(why: str, payload: bytes) -> NotUnderstood:
+    return NotUnderstood(why=why, payload=payload[:_SHOWN].decode("utf-8", "replace"))
