@@ -9,7 +9,7 @@ from pilothouse.core.plan.states import (
     MOVES,
     OURS,
     TERMINAL,
-    IllegalMove,
+    IllegalNodeMove,
     NodeStatus,
     check_move,
     initial_status,
@@ -46,12 +46,12 @@ def test_a_move_is_allowed_exactly_when_the_table_has_it(old: NodeStatus, new: N
     if new in MOVES[old]:
         check_move(old, new)
     else:
-        with pytest.raises(IllegalMove, match=f"from {old} to {new}"):
+        with pytest.raises(IllegalNodeMove, match=f"from {old} to {new}"):
             check_move(old, new)
 
 
 def test_an_illegal_move_is_a_bug_and_no_expected_failure() -> None:
-    assert not issubclass(IllegalMove, PilothouseError)
+    assert not issubclass(IllegalNodeMove, PilothouseError)
 
 
 def test_roots_start_ready_and_all_others_pending() -> None:

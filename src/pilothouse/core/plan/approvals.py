@@ -8,9 +8,16 @@ from __future__ import annotations
 import hashlib
 import re
 
-from pilothouse.core.plan.agent_events import NeedsApproval
-from pilothouse.core.plan.effects import RunWork
+import msgspec
+
+from pilothouse.core.plan.agent_events import AgentAnswered, NeedsApproval
+from pilothouse.core.plan.effects import AnswerAgent, RunWork
+from pilothouse.core.plan.state import NodeState, PlanState, answer_key
 from pilothouse.core.run.agents import Asked
+from pilothouse.core.run.contract import Ended, Failed, NotStarted
+from pilothouse.core.run.events import Event, StopDelayed, WaitClosed
+from pilothouse.core.run.inputs import Progress
+from pilothouse.core.run.lifecycle import Lifecycle
 from pilothouse.core.run.waits import Wait, WaitKind
 
 APPROVE, APPROVE_ALWAYS, REFUSE = "approve", "approve-always", "refuse"
@@ -54,3 +61,75 @@ def _wait_id(key: str, request_id: str) -> str:
     if not _SAFE_IN_URLS.fullmatch(request_id):
         request_id = hashlib.sha256(request_id.encode("utf-8", "replace")).hexdigest()[:32]
     return f"{key.replace('/', '.')}.ask.{request_id}"
+
+
+def withdraw(node: NodeState) -> list[Event]:
+    """Nobody is to answer any more: the agent that asked has ended, or is about to."""
+    return [
+        WaitClosed(wait_id=wait_id, scope=node.node.id)
+        for wait_id, kind in node.waits.items()
+        if kind is WaitKind.APPROVAL
+    ]
+
+
+def heard(state: PlanState, given: Progress) -> list[Event]:
+    """What is recorded of an effect's news. A request counts while the very run that makes it goes on and is not to be
+    ended, and once: an owner that takes over may hear it again."""
+    stopping = state.common.lifecycle is Lifecycle.STOPPING
+    events: list[Event] = []
+    asked: set[str] = set()
+    for event in given.events:
+        if isinstance(event, NeedsApproval):
+            if event.wait.id in asked or not _may_ask(state, given.key, event):
+                continue
+            asked.add(event.wait.id)
+        elif isinstance(event, StopDelayed) and not stopping:
+            continue
+        events.append(event)
+    return events
+
+
+def _may_ask(state: PlanState, key: str, event: NeedsApproval) -> bool:
+    effect = state.open.get(key)
+    if not isinstance(effect, RunWork) or state.common.lifecycle is Lifecycle.STOPPING:
+        return False
+    node = state.nodes[effect.node_id]
+    phase = node.attempt.phases[effect.phase]
+    return (
+        event.wait.scope == effect.node_id
+        and not (node.canceling or node.attempt.over_budget)
+        and phase.agent is not None
+        and event.wait.id not in phase.agent.asked
+    )
+
+
+def question_of(effect: RunWork, event: NeedsApproval) -> AnswerAgent:
+    """How the answer to a request will reach the agent; what it is, is still open."""
+    return AnswerAgent(
+        key=answer_key(event.wait.id),
+        output=effect.output,
+        plan_id=effect.plan_id,
+        node_id=effect.node_id,
+        request_id=event.request_id,
+        allowed=False,
+    )
+
+
+def answered(question: AnswerAgent, answer: str) -> AnswerAgent:
+    """The question with what was answered."""
+    allowed = answer in (APPROVE, APPROVE_ALWAYS)
+    return msgspec.structs.replace(question, allowed=allowed, remember=answer == APPROVE_ALWAYS)
+
+
+def expired(wait: Wait) -> list[Event]:
+    """Nobody answered in time."""
+    return [WaitClosed(wait_id=wait.id, answer=REFUSE, by="timeout", scope=wait.scope)]
+
+
+def handed_over(effect: AnswerAgent, result: msgspec.Struct) -> list[Event]:
+    """The answer reached the agent or cannot; an attempt that was broken off is made again while the agent lives."""
+    if isinstance(result, Ended | NotStarted):
+        return []
+    error = result.error if isinstance(result, Failed) else ""
+    wait_id = effect.key.removesuffix(answer_key(""))
+    return [AgentAnswered(node_id=effect.node_id, wait_id=wait_id, request_id=effect.request_id, error=error)]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import msgspec
-
-from pilothouse.core.plan.effects import TARGET_KEY, OpenTarget, RemoveWorktree, Rescue, RunWork
+from pilothouse.core.plan.agent_fold import FOLDS as AGENT_FOLDS
+from pilothouse.core.plan.agent_fold import agent_run, phase_over
+from pilothouse.core.plan.effects import RemoveWorktree, Rescue
 from pilothouse.core.plan.events import (
     AttemptEnded,
     AttemptStarted,
@@ -24,9 +24,6 @@ from pilothouse.core.plan.events import (
     PhaseSkipped,
     PhaseStarted,
     PlanBuilt,
-    TargetFailed,
-    TargetLost,
-    TargetOpened,
     WorkRescued,
     WorktreeAbandoned,
     WorktreeRemoved,
@@ -34,15 +31,17 @@ from pilothouse.core.plan.events import (
 from pilothouse.core.plan.groups import GroupStates
 from pilothouse.core.plan.intents import phase_effect
 from pilothouse.core.plan.phases import Phase, PhaseStatus, Trigger, resume_after_failure
-from pilothouse.core.plan.state import Attempt, NodeState, PhaseState, PlanState, Target, removal_key, rescue_key
-from pilothouse.core.plan.states import ACTIVE, TERMINAL, NodeStatus, check_move, initial_status
-from pilothouse.core.run.events import Event, Recorded, RunRecovered, RunResumed, RunStarted, WaitClosed, WaitOpened
+from pilothouse.core.plan.state import Attempt, NodeState, PhaseState, PlanState, removal_key, rescue_key
+from pilothouse.core.plan.states import TERMINAL, NodeStatus, check_move, initial_status
+from pilothouse.core.plan.target_fold import FOLDS as TARGET_FOLDS
+from pilothouse.core.plan.target_fold import need_target
+from pilothouse.core.run.events import Event, Recorded
 
 E = TypeVar("E", bound=Event)
 
 
 def evolve(state: PlanState, recorded: Recorded) -> PlanState:
-    """Changes ``state`` and answers it. Raises ``IllegalMove`` for what cannot follow."""
+    """Changes ``state`` and answers it. Raises ``IllegalMove`` or ``IllegalNodeMove`` for what cannot follow."""
     state.common.evolve(recorded)
     fold = _FOLDS.get(type(recorded.event))
     if fold is not None:
@@ -61,52 +60,12 @@ def _built(state: PlanState, event: PlanBuilt, at: int) -> None:
     state.groups = GroupStates(event.plan, {node.node.id: node.status for node in state.nodes.values()})
 
 
-def _want_target(state: PlanState, event: RunStarted | RunResumed, at: int) -> None:
-    _need_target(state)
-
-
-def _need_target(state: PlanState) -> None:
-    if state.built is not None and not state.opening_target and (state.target is None or state.target_lost):
-        _open_target(state)
-
-
-def _open_target(state: PlanState) -> None:
-    """A second target goes on from what was merged into the first, whatever becomes of that one."""
-    facts, before = state.facts, state.target
-    state.opening_target, state.target_error = True, ""
-    state.open[TARGET_KEY] = OpenTarget(
-        key=TARGET_KEY,
-        repo=facts.repo_path,
-        branch=facts.target_branch if before is None else None,
-        base=facts.base_commit if before is None else before.commit,
-        name=state.common.name,
-        update_checkout=facts.update_checkout,
-        taken=None if before is None else before.branch,
-    )
-
-
-def _target_opened(state: PlanState, event: TargetOpened, at: int) -> None:
-    state.target, state.target_lost = Target(event.branch, event.commit, event.note), False
-    state.opening_target = False
-    state.open.pop(TARGET_KEY, None)
-
-
-def _target_lost(state: PlanState, event: TargetLost, at: int) -> None:
-    state.target_lost = True
-    _open_target(state)
-
-
-def _target_failed(state: PlanState, event: TargetFailed, at: int) -> None:
-    state.opening_target, state.target_error = False, event.error
-    state.open.pop(TARGET_KEY, None)
-
-
 def _node_moved(state: PlanState, event: NodeMoved, at: int) -> None:
     node = state.nodes[event.node_id]
     check_move(node.status, event.new)
-    held = holds_slot(node)
+    held = node.holds_slot
     old, node.status = node.status, event.new
-    state.slots += holds_slot(node) - held
+    state.slots += node.holds_slot - held
     state.counts[old] -= 1
     state.counts[event.new] = state.counts.get(event.new, 0) + 1
     if state.groups is not None:
@@ -140,11 +99,6 @@ def _note_consequences(state: PlanState, node: NodeState) -> None:
             state.doomed.setdefault(dependent_id, node.node.id)
 
 
-def holds_slot(node: NodeState) -> int:
-    """1 for a node that works: active, not only joining its dependencies, not waiting for a person."""
-    return int(node.status in ACTIVE and not node.node.is_coordination and node.wait_id is None)
-
-
 def _attempt_started(state: PlanState, event: AttemptStarted, at: int) -> None:
     node = state.nodes[event.node_id]
     before = node.attempts[-1] if node.attempts else None
@@ -167,9 +121,12 @@ def _attempt_started(state: PlanState, event: AttemptStarted, at: int) -> None:
 
 
 def _phase_started(state: PlanState, event: PhaseStarted, at: int) -> None:
-    attempt = state.nodes[event.node_id].attempt
+    node = state.nodes[event.node_id]
+    attempt = node.attempt
     tries = attempt.phases[event.phase].tries if event.phase in attempt.phases else 0
-    attempt.phases[event.phase] = PhaseState(status=PhaseStatus.RUNNING, tries=tries + 1, started_at=at)
+    attempt.phases[event.phase] = PhaseState(
+        status=PhaseStatus.RUNNING, tries=tries + 1, started_at=at, agent=agent_run(state, node, event.phase)
+    )
     _leave(state, event.node_id)
     state.merging = state.merging or event.phase is Phase.MERGE_RI
     if event.phase is Phase.SETUP:
@@ -206,6 +163,7 @@ def _phase_ended(state: PlanState, event: PhaseEnded, at: int) -> None:
     effect = state.open_effect(event.node_id)
     if effect is not None and effect.phase is event.phase:
         del state.open[effect.key]
+    phase_over(state, node, phase)
     if event.phase is Phase.MERGE_RI:
         state.merging = False
     if event.status is PhaseStatus.SUCCEEDED:
@@ -286,36 +244,13 @@ def _node_retried(state: PlanState, event: NodeRetried, at: int) -> None:
     node.resume_from = None if event.fresh or failed is None else resume_after_failure(failed)
     node.canceling = False
     if state.target_error:
-        _need_target(state)
+        need_target(state)
 
 
 def _log_appended(state: PlanState, event: LogAppended, at: int) -> None:
     phase = state.nodes[event.node_id].attempts[event.attempt - 1].phases.get(event.phase)
     if phase is not None:
         phase.output_to = max(phase.output_to, event.end)
-
-
-def _wait_opened(state: PlanState, event: WaitOpened, at: int) -> None:
-    _set_wait(state, event.wait.scope, event.wait.id)
-
-
-def _wait_closed(state: PlanState, event: WaitClosed, at: int) -> None:
-    _set_wait(state, event.scope, None)
-
-
-def _set_wait(state: PlanState, scope: str, wait_id: str | None) -> None:
-    node = state.nodes.get(scope)
-    if node is not None:
-        held = holds_slot(node)
-        node.wait_id = wait_id
-        state.slots += holds_slot(node) - held
-
-
-def _recovered(state: PlanState, event: RunRecovered, at: int) -> None:
-    for key in event.adopted:
-        effect = state.open.get(key)
-        if isinstance(effect, RunWork):
-            state.open[key] = msgspec.structs.replace(effect, adopted=True)
 
 
 def _worktree_abandoned(state: PlanState, event: WorktreeAbandoned, at: int) -> None:
@@ -327,10 +262,6 @@ def _worktree_abandoned(state: PlanState, event: WorktreeAbandoned, at: int) -> 
 
 _FOLDS: dict[type[Event], Callable[[PlanState, Any, int], None]] = {
     PlanBuilt: _built,
-    RunStarted: _want_target,
-    RunResumed: _want_target,
-    RunRecovered: _recovered,
-    TargetOpened: _target_opened,
     NodeMoved: _node_moved,
     AttemptStarted: _attempt_started,
     PhaseStarted: _phase_started,
@@ -343,9 +274,7 @@ _FOLDS: dict[type[Event], Callable[[PlanState, Any, int], None]] = {
     NodeCancelRequested: _node_cancel_requested,
     NodeRetried: _node_retried,
     LogAppended: _log_appended,
-    WaitOpened: _wait_opened,
-    WaitClosed: _wait_closed,
     WorktreeAbandoned: _worktree_abandoned,
-    TargetLost: _target_lost,
-    TargetFailed: _target_failed,
+    **TARGET_FOLDS,
+    **AGENT_FOLDS,
 }

@@ -5,11 +5,12 @@ Every function answers events and changes nothing. What a node's end means to ot
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
+from pilothouse.core.plan.budgets import reached_error, refusal
 from pilothouse.core.plan.effects import MergeRefused, PhaseEffect, WorktreeReady
 from pilothouse.core.plan.events import (
     AttemptEnded,
@@ -30,8 +31,8 @@ from pilothouse.core.plan.phases import (
     Phase,
     PhaseStatus,
     resume_after_failure,
-    resume_after_interruption,
 )
+from pilothouse.core.plan.resume import after_interruption
 from pilothouse.core.plan.state import NodeState, PlanState
 from pilothouse.core.plan.states import NodeStatus
 from pilothouse.core.run.commands import Exit, ExitReason
@@ -116,6 +117,8 @@ def _step(state: PlanState, node: NodeState) -> list[Event]:
         events.append(PhaseSkipped(node_id=node_id, attempt=number, phase=phase, reason=reason))
     else:
         phase = None
+    if phase in COMMANDS and (refused := refusal(state, node, phase_spec(node, phase))):
+        return [*events, *fail(state, node, phase, refused)]
     if node.status is NodeStatus.SCHEDULED and phase not in PLACING:
         events.append(NodeMoved(node_id=node_id, old=NodeStatus.SCHEDULED, new=NodeStatus.RUNNING))
     if phase is None:
@@ -161,16 +164,17 @@ def outcome(state: PlanState, effect: PhaseEffect, result: msgspec.Struct) -> li
             TargetLost(branch=state.target.branch, path=result.path),
             PhaseQueued(node_id=effect.node_id, attempt=effect.attempt, phase=effect.phase),
         ]
-    ended = judge(effect, result)
+    ended = judge(effect, result, node.attempt.denied)
     if ended.status is PhaseStatus.SUCCEEDED:
         return [ended]
     if ended.status is PhaseStatus.INTERRUPTED:
-        return [ended, *interrupt(state, node, resume_after_interruption(effect.phase))]
+        return [ended, *interrupt(state, node, after_interruption(node, effect.phase))]
     return [ended, *fail(state, node, effect.phase, ended.error)]
 
 
-def judge(effect: PhaseEffect, result: msgspec.Struct) -> PhaseEnded:
-    """What an effect's answer means for its phase. An end nobody can explain does not come here: see ``recover``."""
+def judge(effect: PhaseEffect, result: msgspec.Struct, denied: Sequence[str] = ()) -> PhaseEnded:
+    """What an effect's answer means for its phase; ``denied`` are tools its agents may not use. An end nobody can
+    explain does not come here: see ``recover``."""
     status, error, values = PhaseStatus.SUCCEEDED, "", dict[str, Any]()
     match result:
         case Ended() | NotStarted():
@@ -183,6 +187,8 @@ def judge(effect: PhaseEffect, result: msgspec.Struct) -> PhaseEnded:
             status, error = PhaseStatus.FAILED, f"Conflict in {', '.join(result.files)}"
         case NoEvidence():
             status, error = PhaseStatus.FAILED, NO_EVIDENCE
+            if denied:
+                error += f"; it was not permitted to use: {', '.join(denied)}"
         case Merged():
             values = {"commit": result.commit, "note": "" if result.moved else "nothing new to merge"}
         case Committed():
@@ -190,29 +196,31 @@ def judge(effect: PhaseEffect, result: msgspec.Struct) -> PhaseEnded:
         case WorktreeReady():
             values = {"place": result.place}
         case Exit():
-            status, error = _judge_exit(effect.phase, result)
             values = {"exit_code": result.code}
+            if result.reason is ExitReason.CANCELED:
+                status = PhaseStatus.INTERRUPTED
+            elif not result.ok:
+                status, error = PhaseStatus.FAILED, judge_exit(effect.phase, result)
         case _:
             raise TypeError(f"{effect.key} was answered with {type(result).__name__}")
     spot: dict[str, Any] = {"node_id": effect.node_id, "attempt": effect.attempt, "phase": effect.phase}
     return PhaseEnded(**spot, status=status, error=error, **values)
 
 
-def _judge_exit(phase: Phase, result: Exit) -> tuple[PhaseStatus, str]:
-    if result.ok:
-        return PhaseStatus.SUCCEEDED, ""
-    if result.reason is ExitReason.CANCELED:
-        return PhaseStatus.INTERRUPTED, ""
+def judge_exit(phase: Phase, result: Exit, told: str = "") -> str:
+    """Why a command that ended by itself failed; ``told`` is what it said of that."""
     if result.reason is ExitReason.TIMEOUT:
         what = result.error or "Timed out"
     elif result.reason is ExitReason.NOT_STARTED:
-        what = result.error or "Could not be started"
+        what = result.error or told or "Could not be started"
+    elif told:
+        what = told
     elif result.signal is not None:
         what = f"Killed by signal {result.signal}"
     else:
         what = f"Exit code {result.code}"
     prefix = {Phase.PRECHECKS: "Prechecks failed: ", Phase.POSTCHECKS: "Postchecks failed: "}.get(phase, "")
-    return PhaseStatus.FAILED, prefix + what
+    return prefix + what
 
 
 def _succeed(state: PlanState, node: NodeState) -> list[Event]:
@@ -226,8 +234,9 @@ def _succeed(state: PlanState, node: NodeState) -> list[Event]:
     return [ended, NodeMoved(node_id=node.node.id, old=node.status, new=NodeStatus.SUCCEEDED)]
 
 
-def fail(state: PlanState, node: NodeState, phase: Phase, error: str) -> list[Event]:
-    """The attempt failed; its worktree stays as it is for a retry, and for whoever wants to look."""
+def fail(state: PlanState, node: NodeState, phase: Phase, error: str, *, rescue: bool = False) -> list[Event]:
+    """The attempt failed; its worktree stays as it is for a retry, and for whoever wants to look. ``rescue``: what is
+    in it is saved besides."""
     ended = AttemptEnded(
         node_id=node.node.id,
         attempt=node.attempt.number,
@@ -235,8 +244,18 @@ def fail(state: PlanState, node: NodeState, phase: Phase, error: str) -> list[Ev
         error=error,
         failed_phase=phase,
         resume_from=resume_after_failure(phase),
+        rescue=rescue and node.attempt.worktree_exists,
     )
     return [ended, NodeMoved(node_id=node.node.id, old=node.status, new=NodeStatus.FAILED, reason=error)]
+
+
+def out_of_budget(state: PlanState, node: NodeState, phase: Phase, reason: str) -> list[Event]:
+    """Its agent was ended for want of budget. Nobody will go on with that soon, so its edits are saved besides."""
+    error = reached_error(reason)
+    ended = PhaseEnded(
+        node_id=node.node.id, attempt=node.attempt.number, phase=phase, status=PhaseStatus.FAILED, error=error
+    )
+    return [ended, *fail(state, node, phase, error, rescue=True)]
 
 
 def interrupt(

@@ -8,8 +8,8 @@ from typing import Any
 from pilothouse.core.plan.effects import AddWorktree, CommitWork, MergeForward, MergeIntoTarget, PhaseEffect, RunWork
 from pilothouse.core.plan.events import PhaseStarted
 from pilothouse.core.plan.phases import Phase
-from pilothouse.core.plan.spec import WorkSpec
-from pilothouse.core.plan.state import NodeState, PlanState
+from pilothouse.core.plan.spec import AgentSpec, WorkSpec
+from pilothouse.core.plan.state import AgentRun, NodeState, PlanState
 
 
 def slug(name: str) -> str:
@@ -95,6 +95,7 @@ def phase_effect(state: PlanState, event: PhaseStarted) -> PhaseEffect:
         case Phase.PRECHECKS | Phase.WORK | Phase.POSTCHECKS:
             spec = phase_spec(node, event.phase)
             assert spec is not None
+            agent = attempt.phases[event.phase].agent
             return RunWork(
                 **spot,
                 spec=spec,
@@ -107,7 +108,20 @@ def phase_effect(state: PlanState, event: PhaseStarted) -> PhaseEffect:
                 producer_id=node.node.producer_id,
                 task=node.node.task,
                 instructions=node.node.instructions,
+                sandbox=state.plan.sandbox,
+                **({} if agent is None else _agent_fields(state, spec, agent)),
             )
+
+
+def _agent_fields(state: PlanState, spec: WorkSpec, agent: AgentRun) -> dict[str, Any]:
+    asked = spec.permissions if isinstance(spec, AgentSpec) else None
+    return {
+        "permissions": asked or state.plan.permissions,
+        "approval_timeout_ms": state.plan.approval_timeout_ms,
+        "session_id": agent.session_id,
+        "trouble": agent.trouble,
+        "time_left_ms": agent.time_left_ms,
+    }
 
 
 def _commit_message(node: NodeState) -> str:

@@ -7,7 +7,11 @@ from typing import Any
 
 import msgspec
 
+from pilothouse.core.plan.agent_flow import next_try, work_ended
+from pilothouse.core.plan.approvals import expired, handed_over, heard
+from pilothouse.core.plan.budgets import end_spenders
 from pilothouse.core.plan.effects import (
+    AnswerAgent,
     CleanedUp,
     OpenTarget,
     PhaseEffect,
@@ -20,15 +24,14 @@ from pilothouse.core.plan.events import PlanBuilt, TargetFailed, TargetOpened, W
 from pilothouse.core.plan.evolve import evolve
 from pilothouse.core.plan.flow import advance, begin, outcome
 from pilothouse.core.plan.propagate import propagate
-from pilothouse.core.plan.recover import lost, recover
-from pilothouse.core.plan.state import PlanState
+from pilothouse.core.plan.recover import recover
+from pilothouse.core.plan.state import PlanState, timer_key
 from pilothouse.core.plan.states import ACTIVE, TERMINAL
-from pilothouse.core.plan.verbs import abandon, answer, cancel_all, cancel_part, retry
+from pilothouse.core.plan.verbs import abandon, answer, cancel_all, cancel_part, end_waits, retry
 from pilothouse.core.plan.verdict import summary, verdict
 from pilothouse.core.run import control
-from pilothouse.core.run.commands import Exit, ExitReason
-from pilothouse.core.run.contract import Effect, Failed
-from pilothouse.core.run.events import Event, Recorded, RunCreated, RunFailed, RunStarted, StopDelayed
+from pilothouse.core.run.contract import Effect, Ended, Failed, NotStarted, Timer
+from pilothouse.core.run.events import Event, Recorded, RunCreated, RunFailed, RunStarted
 from pilothouse.core.run.inputs import (
     Answer,
     Cancel,
@@ -47,6 +50,7 @@ from pilothouse.core.run.inputs import (
 )
 from pilothouse.core.run.lifecycle import Lifecycle
 from pilothouse.core.run.state import Common
+from pilothouse.core.run.waits import WaitKind
 from pilothouse.errors import Refused
 
 
@@ -77,12 +81,15 @@ class PlanKind:
     def todo(self, state: PlanState) -> Mapping[str, Effect]:
         if state.common.lifecycle is Lifecycle.STOPPING:
             return {}  # rescues begin when everything is still
-        wanted = {
-            key: effect
-            for key, effect in state.open.items()
-            if not (isinstance(effect, PhaseEffect) and state.nodes[effect.node_id].canceling)
-        }
-        return {**wanted, **state.housekeeping}
+        wanted = {key: effect for key, effect in state.open.items() if self._wanted(state, effect)}
+        return {**wanted, **state.timers, **state.housekeeping}
+
+    @staticmethod
+    def _wanted(state: PlanState, effect: Effect) -> bool:
+        if not isinstance(effect, PhaseEffect):
+            return True
+        node = state.nodes[effect.node_id]
+        return not (node.canceling or node.attempt.over_budget)
 
     def slots(self, state: PlanState) -> int:
         return state.slots
@@ -111,9 +118,7 @@ class PlanKind:
             case Outcome():
                 return self._outcome(state, given)
             case Progress():
-                return [
-                    e for e in given.events if run.lifecycle is Lifecycle.STOPPING or not isinstance(e, StopDelayed)
-                ]
+                return heard(state, given)
             case Grant():
                 return [e for node_id in state.ready.first(given.slots) for e in begin(state, state.nodes[node_id])]
             case Submit():
@@ -125,7 +130,8 @@ class PlanKind:
             case Recover():
                 return recover(state, given)
             case Stop():
-                return control.stop(run, given.source, state.open)
+                events = control.stop(run, given.source, state.open)
+                return [*events, *end_waits(state)] if events else ()
             case Cancel():
                 return self._cancel(state, given)
             case Pause():
@@ -148,7 +154,7 @@ class PlanKind:
             return () if state.plan.start_paused else self.decide(state, Start())
         if run.terminal:
             return abandon(state) if run.lifecycle is Lifecycle.CANCELED else ()
-        if events := propagate(state) or advance(state):
+        if events := end_spenders(state) or propagate(state) or advance(state):
             return events
         if (joins := state.ready.first(0)) and self._may_start(state):
             return [e for node_id in joins for e in begin(state, state.nodes[node_id])]
@@ -158,12 +164,12 @@ class PlanKind:
 
     @staticmethod
     def _working(state: PlanState) -> bool:
-        """Whether a pause still has to wait: for anything but nodes that wait for a person. Where every node has ended,
-        nothing is left to pause: it waits for the end of the plan."""
+        """Whether a pause still has to wait: for anything but nodes that wait for a person or a time. Where every node
+        has ended, nothing is left to pause: it waits for the end of the plan."""
         return state.common.lifecycle is Lifecycle.PAUSING and (
             bool(state.open)
             or state.count(*TERMINAL) == len(state.nodes)
-            or any(node.wait_id is None for node in state.in_status(*ACTIVE))
+            or not all(node.parked for node in state.in_status(*ACTIVE))
         )
 
     @staticmethod
@@ -176,7 +182,7 @@ class PlanKind:
         return [*events, *cancel_all(state)]
 
     def _outcome(self, state: PlanState, given: Outcome) -> Sequence[Event]:
-        effect = state.open.get(given.key) or state.housekeeping.get(given.key)
+        effect = state.open.get(given.key) or state.timers.get(given.key) or state.housekeeping.get(given.key)
         result = given.result
         match effect:
             case None:
@@ -188,18 +194,23 @@ class PlanKind:
             case RemoveWorktree():
                 error = result.error if isinstance(result, Failed) else ""
                 return (WorktreeRemoved(node_id=effect.node_id, attempt=effect.attempt, error=error),)
-            case RunWork() if isinstance(result, Exit) and self._unexplained(state, effect, result):
-                return lost(state, effect)
+            case AnswerAgent():
+                return handed_over(effect, result)
+            case Timer():
+                return self._time_up(state, effect, result)
+            case RunWork():
+                return work_ended(state, effect, result)
             case PhaseEffect():
                 return outcome(state, effect, result)
         raise TypeError(f"unknown effect {effect}")
 
     @staticmethod
-    def _unexplained(state: PlanState, effect: RunWork, ended: Exit) -> bool:
-        """Whether nobody knows how far it came: it was lost, or ended although the log says nothing of that, as by an
-        owner that could not write any more."""
-        asked = state.nodes[effect.node_id].canceling or state.common.lifecycle is Lifecycle.STOPPING
-        return ended.reason is ExitReason.LOST or (ended.reason is ExitReason.CANCELED and not asked)
+    def _time_up(state: PlanState, effect: Timer, result: msgspec.Struct) -> Sequence[Event]:
+        """A timer that was broken off is set again while it is wanted; one that cannot be kept is up."""
+        wait = state.common.waits[effect.key.removesuffix(timer_key(""))]
+        if isinstance(result, Ended | NotStarted):
+            return ()
+        return next_try(state, wait) if wait.kind is WaitKind.BACKOFF else expired(wait)
 
     def _target(self, state: PlanState, result: msgspec.Struct) -> Sequence[Event]:
         if isinstance(result, TargetReady):

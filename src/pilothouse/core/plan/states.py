@@ -3,7 +3,7 @@
 The rules:
 
 1. Everything that decides whether a move is legal is in ``MOVES``. A move that is not there is a bug of the
-   caller, never a user's mistake: ``check_move`` raises ``IllegalMove``, which nobody catches.
+   caller, never a user's mistake: ``check_move`` raises ``IllegalNodeMove``, which nobody catches.
 2. A root starts ready, every other node pending.
 3. This file knows neither why a node moves nor what its move does to others: propagation is the decider's.
 4. The terminal states end an *attempt*; only an explicit retry leaves them. Nothing leaves ``succeeded``.
@@ -103,14 +103,14 @@ ACTIVE = frozenset({_SCHEDULED, _RUNNING})
 """An attempt exists that has not ended; a working node holds a slot."""
 
 
-class IllegalMove(RuntimeError):
+class IllegalNodeMove(RuntimeError):
     """Raised when code tries a move that the table does not have: a bug, not an expected failure."""
 
 
 def check_move(old: NodeStatus, new: NodeStatus) -> None:
-    """Raises ``IllegalMove`` unless a node may go from ``old`` to ``new``. Staying put is no move."""
+    """Raises ``IllegalNodeMove`` unless a node may go from ``old`` to ``new``. Staying put is no move."""
     if new not in MOVES[old]:
-        raise IllegalMove(f"a node cannot go from {old} to {new}")
+        raise IllegalNodeMove(f"a node cannot go from {old} to {new}")
 
 
 def initial_status(*, is_root: bool) -> NodeStatus:

@@ -1,10 +1,12 @@
-"""What people ask of a plan's parts: cancel a node or a group, retry, answer a review."""
+"""What people ask of a plan's parts: cancel a node or a group, retry, answer a question."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
+from pilothouse.core.plan.agent_flow import next_try
+from pilothouse.core.plan.approvals import withdraw
 from pilothouse.core.plan.events import (
     AttemptEnded,
     NodeCancelRequested,
@@ -20,10 +22,10 @@ from pilothouse.core.plan.states import ACTIVE, TERMINAL, NodeStatus
 from pilothouse.core.run.events import Event, RunResumed, WaitClosed
 from pilothouse.core.run.inputs import Answer, CancelPart, Retry
 from pilothouse.core.run.lifecycle import Lifecycle
+from pilothouse.core.run.waits import WaitKind
 from pilothouse.errors import BadInput, NotFound, Refused
 
 RETRYABLE = frozenset({NodeStatus.FAILED, NodeStatus.CANCELED})
-REVIEW_ANSWERS = ("rerun", "accept", "fail")
 
 
 def cancel_part(state: PlanState, given: CancelPart) -> list[Event]:
@@ -37,10 +39,10 @@ def cancel_part(state: PlanState, given: CancelPart) -> list[Event]:
     for node in nodes:
         if node.status not in ACTIVE:
             events.append(_canceled(node))
-        elif node.wait_id is not None:
+        elif node.parked:
             events += _cancel_waiting(node)
         elif not node.canceling:
-            events.append(NodeCancelRequested(node_id=node.node.id))
+            events += [NodeCancelRequested(node_id=node.node.id), *withdraw(node)]
     return events
 
 
@@ -50,8 +52,23 @@ def cancel_all(state: PlanState) -> list[Event]:
     for node in state.nodes.values():
         if node.status not in TERMINAL and node.status not in ACTIVE:
             events.append(_canceled(node))
-        elif node.status in ACTIVE and node.wait_id is not None:
+        elif node.parked:
             events += _cancel_waiting(node)
+        else:
+            events += withdraw(node)
+    return events
+
+
+def end_waits(state: PlanState) -> list[Event]:
+    """A stop ends what only time or a living agent would have gone on with; what a person has to say can wait."""
+    events: list[Event] = []
+    for node_id in dict.fromkeys(wait.scope for wait in state.common.waits.values()):
+        node = state.nodes[node_id]
+        events += withdraw(node)
+        for wait_id, kind in node.waits.items():
+            if kind is WaitKind.BACKOFF:
+                phase = Phase(state.common.waits[wait_id].detail["phase"])
+                events += [WaitClosed(wait_id=wait_id, scope=node_id), *interrupt(state, node, phase)]
     return events
 
 
@@ -77,7 +94,7 @@ def _cancel_waiting(node: NodeState) -> list[Event]:
     """Nothing of it is in flight, so it ends at once, and its question with it."""
     exists = node.attempt.worktree_exists
     return [
-        WaitClosed(wait_id=node.wait_id or "", scope=node.node.id),
+        *(WaitClosed(wait_id=wait_id, scope=node.node.id) for wait_id in node.waits),
         AttemptEnded(
             node_id=node.node.id,
             attempt=node.attempt.number,
@@ -106,7 +123,7 @@ def _called(state: PlanState, scope: str) -> str:
 
 
 def retry(state: PlanState, given: Retry) -> list[Event]:
-    """Try failed nodes again, or the named ones. Raises ``NotFound``, ``Refused``."""
+    """Try failed nodes again, or the named ones; one that backs off is tried now. Raises ``NotFound``, ``Refused``."""
     run = state.common
     if run.lifecycle not in (Lifecycle.RUNNING, Lifecycle.FAILED, Lifecycle.PARTIAL):
         raise Refused(f"only a running, failed or partial plan can be retried; this one is {run.lifecycle.lower()}")
@@ -120,25 +137,29 @@ def retry(state: PlanState, given: Retry) -> list[Event]:
     if run.terminal:
         events.append(RunResumed(leg=run.leg + 1, reason="retry"))
     for node in nodes:
-        events.append(NodeRetried(node_id=node.node.id, fresh=given.fresh))
-        events.append(NodeMoved(node_id=node.node.id, old=node.status, new=NodeStatus.PENDING, reason="retry"))
+        retried = NodeRetried(node_id=node.node.id, fresh=given.fresh)
+        if node.backing_off:
+            *ended, moved = next_try(state, state.common.waits[node.wait_id or ""], "retry")
+            events += [*ended, retried, moved]
+        else:
+            moved = NodeMoved(node_id=node.node.id, old=node.status, new=NodeStatus.PENDING, reason="retry")
+            events += [retried, moved]
     return [*events, *_unblock(state, chosen)]
 
 
 def _to_retry(state: PlanState, given: Retry) -> list[NodeState]:
     if not given.scopes:
-        failed = list(state.in_status(NodeStatus.FAILED))
+        failed = [node for node in state.nodes.values() if node.status is NodeStatus.FAILED or node.backing_off]
         if not failed and not (state.common.lifecycle is Lifecycle.FAILED and state.target is None):
             raise Refused("No failed nodes to retry")
         return failed
     nodes: dict[str, NodeState] = {}
     for scope in given.scopes:
         found = _in_scope(state, scope)
-        wanted = [node for node in found if node.status in RETRYABLE]
+        wanted = [node for node in found if node.status in RETRYABLE or node.backing_off]
         if not wanted:
-            raise Refused(
-                f"{scope} is {found[0].status if found else 'empty'}; only failed and canceled nodes can be retried"
-            )
+            now = found[0].status if found else "empty"
+            raise Refused(f"{_called(state, scope)} is {now}; only failed and canceled nodes can be retried")
         nodes.update((node.node.id, node) for node in wanted)
     return list(nodes.values())
 
@@ -162,23 +183,27 @@ def _unblock(state: PlanState, chosen: Iterable[str]) -> list[Event]:
 
 
 def answer(state: PlanState, given: Answer) -> list[Event]:
-    """Answer a review: ``rerun`` in a clean worktree, ``accept`` what is there and go on, or ``fail``.
-
-    Whatever goes on is a new attempt: while it waited the node held no slot, and others may have taken them all.
+    """Answer an agent's request: it goes on at once, for it never ended. Or a review: ``rerun`` in a clean worktree,
+    ``accept`` what is there and go on, or ``fail``; whatever goes on is a new attempt then: while it waited the node
+    held no slot, and others may have taken them all.
 
     Raises ``NotFound`` for a wait that is not open (any more: one answer wins), ``BadInput`` for another answer."""
     wait = state.common.waits.get(given.wait_id)
     if wait is None:
         raise NotFound(f"nothing waits for an answer under {given.wait_id}")
+    if wait.kind is WaitKind.BACKOFF:
+        raise Refused("it waits for a time, not for an answer; retry the node to go on now")
     if given.answer not in wait.options:
         raise BadInput(
             f"{given.answer!r} is no answer to this", field="answer", fix=f"one of {', '.join(wait.options)}"
         )
     if state.common.terminal and given.answer != "fail":
         raise Refused(f"the plan is {state.common.lifecycle.lower()}; resume it first")
+    closed = WaitClosed(wait_id=wait.id, answer=given.answer, by=given.by, scope=wait.scope)
+    if wait.kind is WaitKind.APPROVAL:
+        return [closed]
     node = state.nodes[wait.scope]
     phase = Phase(wait.detail["phase"])
-    closed = WaitClosed(wait_id=wait.id, answer=given.answer, by=given.by, scope=wait.scope)
     if given.answer == "rerun":
         return [closed, *interrupt(state, node, None, PhaseStatus.UNKNOWN)]
     spot: dict[str, Any] = {"node_id": node.node.id, "attempt": node.attempt.number, "phase": phase}
