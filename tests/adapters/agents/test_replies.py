@@ -6,17 +6,25 @@ import pytest
 
 from pilothouse.adapters.agents.replies import (
     Append,
+    Ask,
     Commit,
     Delete,
+    Exit,
     Expect,
     Fail,
+    Limit,
+    Linger,
+    Print,
     Replies,
     Run,
     Say,
     Sleep,
+    Think,
+    Tool,
+    Use,
     Write,
-    replies_for,
 )
+from pilothouse.adapters.agents.script import replies_for
 from pilothouse.errors import BadInput
 
 
@@ -36,6 +44,17 @@ def test_every_reply_is_read() -> None:
         - sleep: 200
         - commit: done
         - fail: enough
+        - think: hm
+        - tool: { name: search }
+        - tool: { name: search, input: "", output: 7 }
+        - ask: deploy
+        - ask: { tool: deploy, input: now }
+        - use: { model: gpt-5, input: 10, output: 2, cached: 3, reasoning: 1 }
+        - limit: 1500
+        - print: ""
+        - print: { text: x, times: 3 }
+        - linger: 5
+        - exit: 0
         """,
         "api",
         1,
@@ -49,6 +68,17 @@ def test_every_reply_is_read() -> None:
         Sleep(200),
         Commit("done"),
         Fail("enough"),
+        Think("hm"),
+        Tool("search"),
+        Tool("search", "", "7"),
+        Ask("deploy"),
+        Ask("deploy", "now"),
+        Use("gpt-5", 10, 2, 3, 1),
+        Limit(1500),
+        Print(""),
+        Print("x", 3),
+        Linger(5),
+        Exit(0),
     )
 
 

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from tests.adapters.agents.effects import effect, run, scripted
+from tests.adapters.agents.effects import Played, effect, play, scripted
 
 from pilothouse.adapters.agents.commands import CommandFactory
+from pilothouse.adapters.agents.lines import LineReader
+from pilothouse.adapters.agents.private import PrivateFiles
+from pilothouse.core.plan.effects import RunWork
 from pilothouse.core.plan.spec import AgentSpec
+from pilothouse.core.run.agents import Permissions, SessionStarted, ToolStarted, Used
+from pilothouse.core.run.usage import Usage
 from pilothouse.errors import BadInput
 
 
-def play(worktree: Path, replies: str, **changes: Any) -> tuple[int, str]:
-    return run(CommandFactory(os.environ)(scripted(worktree, replies, **changes)))
+def perform(work: RunWork) -> Played:
+    private = PrivateFiles(Path(work.path).parent / "private")
+    return play(CommandFactory(os.environ, private=private)(work), LineReader())
+
+
+def act(worktree: Path, replies: str, **changes: Any) -> Played:
+    return perform(scripted(worktree, replies, **changes))
 
 
 def git(worktree: Path, *args: str) -> str:
@@ -24,111 +36,224 @@ def git(worktree: Path, *args: str) -> str:
 
 
 def test_it_performs_its_replies_in_order_and_tells_of_them(worktree: Path) -> None:
-    assert play(
+    played = act(
         worktree,
         """
+        - think: Where to begin?
         - say: Looking around
         - write: { path: notes/a.md, content: "one\\n" }
         - append: { path: notes/a.md, content: "two\\n" }
         - expect: { path: notes/a.md, contains: two }
         - run: wc -l < notes/a.md | tr -d ' '
+        - tool: { name: search, input: "{task}", output: nothing found }
         - sleep: 1
-        - write: { path: gone, content: x }
-        - delete: gone
+        - write: { path: notes/a.md, content: "three\\n" }
+        - delete: notes/a.md
         """,
-    ) == (
-        0,
-        "Looking around\nwrite notes/a.md (4 bytes)\nappend notes/a.md (4 bytes)\n"
-        "read notes/a.md: contains 'two'\n$ wc -l < notes/a.md | tr -d ' '\n2\nsleep 1 ms\n"
-        "write gone (1 bytes)\ndelete gone\n",
+        task="find it",
     )
-    assert (worktree / "notes/a.md").read_text() == "one\ntwo\n"
-    assert not (worktree / "gone").exists()
+    assert played.ended.ok
+    assert played.story == [
+        "(Where to begin?)",
+        "Looking around",
+        "> write notes/a.md", "* created notes/a.md +1 -0", "< succeeded 4 bytes",
+        "> append notes/a.md", "* modified notes/a.md +1 -0", "< succeeded 4 bytes",
+        "> read notes/a.md", "< succeeded contains 'two'",
+        "> shell wc -l < notes/a.md | tr -d ' '", "< succeeded 2",
+        "> search find it", "< succeeded nothing found",
+        "# sleep 1 ms",
+        "> write notes/a.md", "* modified notes/a.md +1 -2", "< succeeded 6 bytes",
+        "> delete notes/a.md", "* deleted notes/a.md +0 -1", "< succeeded",
+    ]  # fmt: skip
+    assert not (worktree / "notes/a.md").exists()
 
 
 def test_what_stands_in_braces_is_filled_in_and_other_braces_stay(worktree: Path) -> None:
     replies = """
     - write:
         path: "{node}-{attempt}.txt"
-        content: "{task}|{instructions}|{context}|{phase}|{plan}|{unknown}|{}"
+        content: "{task}|{instructions}|{context}|{phase}|{plan}|{turn}|{unknown}|{}"
     """
-    assert play(worktree, replies, attempt=2, instructions="mind the {task}")[0] == 0
+    assert act(worktree, replies, attempt=2, instructions="mind the {task}").ended.ok
     assert (worktree / "api-2.txt").read_text() == (
-        "Add the search endpoint|Add the search endpoint|mind the {task}|work|p1|{unknown}|{}"
+        "Add the search endpoint|Add the search endpoint|mind the {task}|work|p1|1|{unknown}|{}"
     )
 
 
-def test_the_instructions_of_the_plan_reach_it(worktree: Path) -> None:
+def test_the_instructions_of_the_plan_reach_it_and_long_texts_come_in_pieces(worktree: Path) -> None:
     (worktree / "r.yaml").write_text("- say: '{instructions}'")
     long = "ä" * 100_000
-    spec = AgentSpec(agent="scripted", script="r.yaml", instructions=long)
-    assert run(CommandFactory(os.environ)(effect(worktree, spec))) == (0, f"{long}\n")
+    assert (
+        perform(effect(worktree, AgentSpec(agent="scripted", script="r.yaml", instructions=long))).said == f"{long}\n"
+    )
 
 
 def test_a_command_of_a_script_is_never_filled_in(worktree: Path) -> None:
-    assert play(worktree, "- run: echo '{task}' \"$PILOTHOUSE_NODE\"", task="'; rm -rf .")[1].endswith("{task} api\n")
+    story = act(worktree, "- run: echo '{task}' \"$PILOTHOUSE_NODE\"", task="'; rm -rf .").story
+    assert story[-1] == "< succeeded {task} api"
 
 
-def test_it_fails_when_told_to_and_stops_there(worktree: Path) -> None:
-    assert play(worktree, "[{fail: 'no more {node}'}, {say: never}]") == (1, "failed: no more api\n")
+def test_it_tells_of_tokens_as_they_are_used(worktree: Path) -> None:
+    replies = "[{use: {model: gpt-5, input: 10, output: 5, cached: 3}}, {use: {model: other, reasoning: 1}}]"
+    assert [item for item in act(worktree, replies).news if isinstance(item, Used)] == [
+        Used(model="gpt-5", usage=Usage(input_tokens=10, output_tokens=5, cached_tokens=3, turns=1)),
+        Used(model="other", usage=Usage(reasoning_tokens=1, turns=1)),
+    ]
 
 
-def test_it_fails_when_a_command_does(worktree: Path) -> None:
-    assert play(worktree, "[{run: exit 7}, {say: never}]") == (1, "$ exit 7\nfailed: the command exited with 7\n")
+@pytest.mark.parametrize(
+    ("replies", "error"),
+    [
+        ("[{fail: 'no more {node}'}, {say: never}]", "no more api"),
+        ("[{run: exit 7}, {say: never}]", "the command exited with 7"),
+        ("[{write: {path: a, content: one}}, {expect: {path: a, contains: two}}]", "a does not contain 'two'"),
+    ],
+)
+def test_it_stops_at_the_first_reply_that_fails_and_says_why(worktree: Path, replies: str, error: str) -> None:
+    played = act(worktree, replies)
+    assert (played.ended.ok, played.ended.error, played.ended.exit.code) == (False, error, 1)
+    assert not played.ended.transient
+    assert played.said == ""
 
 
-def test_it_fails_when_a_file_is_not_as_expected(worktree: Path) -> None:
-    assert play(worktree, "- expect: {path: gone, contains: x}") == (
-        1,
-        f"failed: No such file or directory: {worktree}/gone\n",
-    )
-    (worktree / "a").write_text("one")
-    assert play(worktree, "- expect: {path: a, contains: two}") == (1, "failed: a does not contain 'two'\n")
+def test_a_file_that_is_missing_is_named(worktree: Path) -> None:
+    error = act(worktree, "- expect: {path: gone, contains: x}").ended.error
+    assert error == f"No such file or directory: {worktree}/gone"
+
+
+def test_a_limit_is_a_failure_that_may_pass(worktree: Path) -> None:
+    ended = act(worktree, "- limit: 1500").ended
+    assert (ended.ok, ended.error, ended.transient, ended.retry_after_ms) == (False, "rate limited", True, 1500)
 
 
 def test_it_can_fail_first_and_succeed_when_tried_again(worktree: Path) -> None:
     replies = "attempts: {1: [fail: not yet], 2: [say: now]}"
-    assert play(worktree, replies) == (1, "failed: not yet\n")
-    assert play(worktree, replies, attempt=2) == (0, "now\n")
+    assert act(worktree, replies).ended.error == "not yet"
+    assert act(worktree, replies, attempt=2).said == "now\n"
+
+
+def test_an_exit_without_a_word_is_no_success(worktree: Path) -> None:
+    played = act(worktree, "[{say: well}, {exit: 0}, {say: never}]")
+    assert (played.said, played.ended.ok) == ("well\n", False)
+    assert "without saying how its work went" in played.ended.error
+    assert "exited with 3" in act(worktree, "- exit: 3").ended.error
+
+
+def test_lines_that_are_not_its_own_are_notes(worktree: Path) -> None:
+    story = act(
+        worktree, "[{print: 'a \"{node}\"'}, {print: {text: '{\"type\": \"text\"}', times: 2}}, {print: ''}]"
+    ).story
+    assert story == ['# a "api"', '# {"type": "text"}', '# {"type": "text"}']
+
+
+def test_it_can_say_that_it_is_done_and_go_on(worktree: Path) -> None:
+    played = act(worktree, "[{say: done}, {linger: 10}, {say: never}]")
+    assert (played.said, played.ended.ok) == ("done\n", True)
+
+
+def test_what_a_command_leaves_running_is_not_waited_for(worktree: Path) -> None:
+    played = act(worktree, "- run: echo started; sleep 300 & echo $! > pid")
+    os.kill(int((worktree / "pid").read_text()), 9)
+    assert played.story[-1] == "< succeeded started"
+
+
+def test_of_endless_output_the_beginning_is_told(worktree: Path) -> None:
+    played = act(worktree, "- run: head -c 3000000 /dev/zero | tr '\\0' a")
+    assert played.ended.ok
+    assert played.story[-1] == f"< succeeded {'a' * 16_384}"
+
+
+def test_a_conversation_is_resumed_and_knows_its_turn(worktree: Path) -> None:
+    first = act(worktree, "- say: '{session} {turn}'")
+    (session,) = [item.session_id for item in first.news if isinstance(item, SessionStarted)]
+    assert first.said == f"{session} 1\n"
+    again = act(worktree, "- say: '{session} {turn}'", session_id=session, attempt=2, output="p1/n1/2/work")
+    assert again.said == f"{session} 2\n"
+
+
+def test_a_conversation_nobody_knows_is_begun_anew_and_that_is_told(worktree: Path) -> None:
+    played = act(worktree, "- say: '{session} {turn}'", session_id="5f0c0000-0000-4000-8000-000000000000")
+    assert "5f0c" not in played.said
+    assert played.said.endswith(" 1\n")
+    assert "# the conversation to resume is not known; this is a new one" in played.story
+
+
+def test_a_plan_that_does_not_resume_gets_a_new_conversation(worktree: Path) -> None:
+    (session,) = [item.session_id for item in act(worktree, "[]").news if isinstance(item, SessionStarted)]
+    spec = AgentSpec(agent="scripted", script="replies.yaml", resume_session=False)
+    played = perform(effect(worktree, spec, session_id=session, output="p1/n1/2/work"))
+    assert session not in [item.session_id for item in played.news if isinstance(item, SessionStarted)]
+
+
+@pytest.mark.parametrize(
+    ("permissions", "story", "error"),
+    [
+        (Permissions.ALLOW, ["> deploy now", "< succeeded"], ""),
+        (Permissions.DENY, ["> deploy now", "< denied"], "deploy was not permitted"),
+    ],
+)
+def test_without_a_person_to_ask_the_plan_decides(
+    worktree: Path, permissions: Permissions, story: list[str], error: str
+) -> None:
+    played = act(worktree, "- ask: { tool: deploy, input: now }", permissions=permissions)
+    assert (played.story, played.ended.error) == (story, error)
+
+
+@pytest.mark.parametrize(("allowed", "error"), [(True, ""), (False, "deploy was not permitted")])
+def test_it_asks_and_does_as_it_is_answered(worktree: Path, allowed: bool, error: str) -> None:
+    work = scripted(worktree, "- ask: { tool: deploy, input: now }", permissions=Permissions.ASK)
+    private = PrivateFiles(worktree.parent / "private")
+    _, run = private.prepare(work.plan_id, work.node_id, work.output)
+    private.answer(run, "1", allowed=allowed, remember=False)
+    played = perform(work)
+    assert played.story[0] == "? deploy now"
+    assert played.ended.error == error
+
+
+def test_an_answer_can_hold_for_the_rest_of_the_conversation(worktree: Path) -> None:
+    work = scripted(worktree, "[{ask: deploy}, {ask: deploy}]", permissions=Permissions.ASK)
+    private = PrivateFiles(worktree.parent / "private")
+    _, run = private.prepare(work.plan_id, work.node_id, work.output)
+    private.answer(run, "1", allowed=True, remember=True)
+    assert [line for line in perform(work).story if line.startswith("?")] == ["? deploy"]
 
 
 def test_it_commits_everything_but_what_is_ours(worktree: Path) -> None:
     evidence = worktree / ".orchestrator/evidence/n1.json"
     evidence.parent.mkdir(parents=True)
     evidence.touch()
-    status, shown = play(worktree, "[{write: {path: a, content: b}}, {commit: 'Add a for {node}\\n\\nWhy'}]")
-    assert status == 0, shown
+    played = act(worktree, "[{write: {path: a, content: b}}, {commit: 'Add a for {node}\\n\\nWhy'}]")
+    assert played.ended.ok, played.ended.error
     assert git(worktree, "log", "-1", "--format=%s").strip() == "Add a for api\\n\\nWhy"
     assert git(worktree, "show", "--name-only", "--format=").split() == ["a", "replies.yaml"]
 
 
 def test_it_commits_where_nobody_said_who_they_are(worktree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
-    status, shown = play(worktree, "[{write: {path: a, content: b}}, {commit: one}]")
-    assert status == 0, shown
+    played = act(worktree, "[{write: {path: a, content: b}}, {commit: one}]")
+    assert played.ended.ok, played.ended.error
     assert git(worktree, "log", "-1", "--format=%an") == "Pilothouse\n"
 
 
 def test_a_commit_of_nothing_fails(worktree: Path) -> None:
-    status, shown = play(worktree, "[{commit: one}, {commit: two}]")
-    assert status == 1
-    assert "failed: git commit: " in shown
+    played = act(worktree, "[{commit: one}, {commit: two}]")
+    assert not played.ended.ok
+    assert played.ended.error.startswith("git commit: ")
 
 
-def test_a_wrong_file_ends_it_with_one_line_before_anything_is_done(worktree: Path) -> None:
-    status, shown = play(worktree, "[{write: {path: a, content: b}}, {shout: x}]")
-    assert status == 2
-    assert shown.startswith("replies.yaml: replies[1]: unknown reply 'shout'")
-    assert shown.count("\n") == 1
+def test_a_wrong_file_ends_it_with_the_mistake_before_anything_is_done(worktree: Path) -> None:
+    played = act(worktree, "[{write: {path: a, content: b}}, {shout: x}]")
+    assert played.ended.exit.code == 2
+    assert played.ended.error.startswith("replies.yaml: replies[1]: unknown reply 'shout'")
+    assert played.news == []
     assert not (worktree / "a").exists()
 
 
 def test_a_file_that_is_missing_or_no_text_is_told(worktree: Path) -> None:
-    make = CommandFactory(os.environ)
     work = effect(worktree, AgentSpec(agent="scripted", script="gone.yaml"))
-    assert run(make(work)) == (2, "gone.yaml: cannot be read: No such file or directory (is it committed?)\n")
+    assert perform(work).ended.error == "gone.yaml: cannot be read: No such file or directory (is it committed?)"
     (worktree / "gone.yaml").write_bytes(b"\xff")
-    assert run(make(work)) == (2, "gone.yaml: is not UTF-8 text\n")
+    assert perform(work).ended.error == "gone.yaml: is not UTF-8 text"
 
 
 @pytest.mark.parametrize("script", ["/etc/passwd", "../replies.yaml", "a/../../b", ""])
@@ -140,8 +265,9 @@ def test_replies_outside_the_repository_are_refused_before_it_starts(worktree: P
 def test_replies_behind_a_link_that_leads_outside_are_refused(worktree: Path) -> None:
     (worktree.parent / "outside.yaml").write_text("- say: secret")
     (worktree / "r.yaml").symlink_to("../outside.yaml")
-    status, shown = run(CommandFactory(os.environ)(effect(worktree, AgentSpec(agent="scripted", script="r.yaml"))))
-    assert (status, "leads outside the worktree by a symbolic link" in shown) == (2, True)
+    played = perform(effect(worktree, AgentSpec(agent="scripted", script="r.yaml")))
+    assert (played.ended.exit.code, played.said) == (2, "")
+    assert "leads outside the worktree by a symbolic link" in played.ended.error
 
 
 @pytest.mark.parametrize(
@@ -162,19 +288,36 @@ def test_no_reply_reaches_outside_the_worktree(worktree: Path, reply: str) -> No
     (outside / "file").write_text("old")
     (worktree / "out").symlink_to(outside)
     (worktree / "file").symlink_to(outside / "file")
-    status, shown = play(worktree, f"- {reply}", task="../outside", instructions=".git")
-    assert (status, shown[:8]) == (1, "failed: ")
+    played = act(worktree, f"- {reply}", task="../outside", instructions=".git")
+    assert played.ended.error.startswith("path: ")
     assert {entry.name: entry.read_text() for entry in outside.iterdir()} == {"file": "old"}
 
 
 def test_a_link_itself_can_be_deleted(worktree: Path) -> None:
     (worktree.parent / "outside").touch()
     (worktree / "link").symlink_to("../outside")
-    assert play(worktree, "- delete: link") == (0, "delete link\n")
+    assert act(worktree, "- delete: link").ended.ok
     assert (worktree.parent / "outside").exists()
+    assert not (worktree / "link").is_symlink()
 
 
 def test_no_module_of_the_worktree_is_imported(worktree: Path) -> None:
     for name in ("json", "yaml", "pilothouse"):
         (worktree / f"{name}.py").write_text("raise SystemExit(9)")
-    assert play(worktree, "- say: fine", plan_env={"PYTHONPATH": str(worktree)}) == (0, "fine\n")
+    assert act(worktree, "- say: fine", plan_env={"PYTHONPATH": str(worktree)}).said == "fine\n"
+
+
+def test_it_is_told_nothing_of_the_environment_it_does_not_have(worktree: Path) -> None:
+    command = CommandFactory(os.environ)(scripted(worktree, "[]", plan_env={"DEPLOY_TOKEN": "the token"}))
+    assert "the token" not in command.stdin
+    assert json.loads(command.stdin)["worktree"] == str(worktree)
+
+
+def test_the_same_lines_are_read_the_same_way_again(worktree: Path) -> None:
+    played = act(worktree, "[{say: a}, {tool: {name: t}}, {use: {model: m, input: 1}}]")
+    lines = [msgspec.json.encode(item) for item in played.news]
+    assert [item for reader in (LineReader(), LineReader()) for line in lines for item in reader.line(line)] == [
+        *played.news,
+        *played.news,
+    ]
+    assert [item.tool for item in played.news if isinstance(item, ToolStarted)] == ["t"]

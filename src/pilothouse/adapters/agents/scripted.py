@@ -1,22 +1,22 @@
 """The scripted agent: a real process that does what a replies file says, so that plans can be tried without a model.
 
-Owns how it is launched. What a replies file may say is ``replies``; what becomes of it is ``scripted_run``, which
-runs in that process.
+Owns how it is launched. What a replies file may say is ``replies`` and ``script``; what becomes of it is
+``scripted_run``, which runs in that process; what that prints is read by ``lines``.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 import msgspec
 
 import pilothouse
 from pilothouse.adapters.agents.driver import AgentWork, Facts, Launch, Login, Program
+from pilothouse.adapters.agents.lines import LineReader
 from pilothouse.core.plan.spec import AgentSpec
-from pilothouse.core.run.agents import AgentConfig, AgentEnded, AgentReader, News, Permissions, Text
-from pilothouse.core.run.commands import Exit
+from pilothouse.core.run.agents import AgentConfig, AgentReader, Permissions
 from pilothouse.errors import BadInput
 
 # Isolated, so that no file of the worktree is imported by chance; from this very copy of the package.
@@ -28,7 +28,7 @@ _START = (
 class ScriptedAgent:
     """Implements ``AgentDriver``. It has all it needs wherever Pilothouse runs."""
 
-    facts = Facts(name="scripted", title="Scripted agent")
+    facts = Facts(name="scripted", title="Scripted agent", resumes=True, asks=True)
 
     def native(self, found: str) -> tuple[str, ...]:
         return (found,)
@@ -50,23 +50,12 @@ class ScriptedAgent:
         root = str(Path(pilothouse.__file__).resolve().parent.parent)
         return Launch(
             argv=(sys.executable, "-I", "-X", "utf8", "-c", _START, root, work.script),
-            stdin=msgspec.json.encode(work).decode(),
+            # What it needs of its environment it has.
+            stdin=msgspec.json.encode(msgspec.structs.replace(work, env={}, config=AgentConfig())).decode(),
         )
 
     def reader(self, work: AgentWork) -> AgentReader:
-        return ScriptedReader()
-
-
-class ScriptedReader:
-    """Implements ``AgentReader``: whatever it prints is what it says."""
-
-    finished = False
-
-    def line(self, line: bytes) -> Iterable[News]:
-        return (Text(text=f"{line.decode(errors='replace')}\n"),)
-
-    def end(self, exit: Exit, errors: str) -> AgentEnded:
-        return AgentEnded(exit=exit, ok=exit.ok, error="" if exit.ok else errors)
+        return LineReader()
 
 
 def _check_script(script: str) -> None:

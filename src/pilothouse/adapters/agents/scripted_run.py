@@ -1,14 +1,13 @@
 """The process of the scripted agent: performs its replies in the worktree, in order, and tells what it does.
 
-Its standard input is the ``AgentWork`` as JSON, its one argument the replies file. It exits with 0 when every reply
-worked, 1 when one did not, 2 when the file is wrong. Standard library and PyYAML only: it starts quickly and takes
-nothing from the server but its work.
+Its standard input is the ``AgentWork`` as JSON, its one argument the replies file; what it prints is the line protocol.
+It exits with 0 when every reply worked, 1 when one did not, 2 when the file is wrong. Standard library and PyYAML only:
+it starts quickly and takes nothing from the server but its work.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -20,34 +19,50 @@ from typing import Any, NoReturn
 from pilothouse.adapters.agents.inside import inside
 from pilothouse.adapters.agents.replies import (
     Append,
+    Ask,
     Commit,
     Delete,
+    Exit,
     Expect,
     Fail,
+    Limit,
+    Linger,
+    Print,
     Reply,
     Run,
     Say,
     Sleep,
+    Think,
+    Tool,
+    Use,
     Write,
-    replies_for,
 )
+from pilothouse.adapters.agents.script import replies_for
+from pilothouse.adapters.agents.scripted_tools import CommandFailed, commit, shell
+from pilothouse.adapters.agents.scripted_voice import MAX_TOLD, Conversation, Voice
 from pilothouse.errors import BadInput
 
 KNOWN = {
     "task": "task", "instructions": "instructions", "context": "context", "node": "node", "attempt": "attempt",
-    "phase": "phase", "plan": "plan_id",
+    "phase": "phase", "plan": "plan_id", "prompt": "prompt", "model": "model",
 }  # fmt: skip
-"""What may stand in braces, and the field of the work it means."""
-_IN_BRACES = re.compile(r"\{(" + "|".join(KNOWN) + r")\}")
-_OURS = ".orchestrator"
+"""What may stand in braces, and the field of the work it means; beside ``turn`` and ``session``."""
+_IN_BRACES = re.compile(r"\{(" + "|".join((*KNOWN, "turn", "session")) + r")\}")
+_LOOK_S = 0.02
+"""Between two looks for an answer."""
 
 
 class ReplyFailed(Exception):
     """Raised when a reply could not be carried out; the text is for people."""
 
+    def __init__(self, message: str, *, retry_after_ms: int | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_ms = retry_after_ms
+
 
 def main() -> NoReturn:
     work = json.load(sys.stdin)
+    voice = Voice()
     try:
         script = sys.argv[1]
         root = Path(work["worktree"])
@@ -59,30 +74,49 @@ def main() -> NoReturn:
         except UnicodeDecodeError:
             raise BadInput("is not UTF-8 text") from None
     except BadInput as error:
-        _end(f"{script}: {error}", 2)
-    agent = Agent(root, work)
+        voice.finish(f"{script}: {error}")
+        sys.exit(2)
+    agent = Agent(root, work, voice)
     for reply in replies:
         try:
             agent.perform(reply)
-        except (ReplyFailed, BadInput) as error:
-            _end(f"failed: {error}", 1)
+        except ReplyFailed as error:
+            voice.finish(str(error), retry_after_ms=error.retry_after_ms)
+            sys.exit(1)
+        except BadInput as error:
+            voice.finish(str(error))
+            sys.exit(1)
         except OSError as error:
-            _end(f"failed: {error.strerror}: {error.filename}", 1)
+            voice.finish(f"{error.strerror}: {error.filename}")
+            sys.exit(1)
+    voice.finish()
     sys.exit(0)
 
 
 class Agent:
     """Performs replies below ``root``."""
 
-    def __init__(self, root: Path, work: Mapping[str, Any]) -> None:
+    def __init__(self, root: Path, work: Mapping[str, Any], voice: Voice) -> None:
         self._root = root
-        self._values = {name: str(work[field]) for name, field in KNOWN.items()}
+        self._voice = voice
+        self._run_folder = work["run"]
+        self._permissions = work["permissions"]
+        self._asked = 0
+        self._remembered: set[str] = set()
+        conversation = Conversation(work["private"], work["session_id"], work["new_session_id"])
+        voice.tell("session", session_id=conversation.id, model=work["model"])
+        if conversation.lost:
+            voice.tell("noted", text="the conversation to resume is not known; this is a new one", level="warning")
+        told = {"turn": str(conversation.turn), "session": conversation.id}
+        self._values = {name: str(work[field]) for name, field in KNOWN.items()} | told
 
     def perform(self, reply: Reply) -> None:
-        """Raises ``ReplyFailed``, ``BadInput`` or ``OSError``."""
+        """Raises ``ReplyFailed``, ``BadInput`` or ``OSError``; ``SystemExit`` for a reply that is the last."""
         match reply:
             case Say(text):
-                _tell("message", self._fill(text))
+                self._voice.speak("text", self._fill(text))
+            case Think(text):
+                self._voice.speak("reasoning", self._fill(text))
             case Write(path, content):
                 self._write(path, content, "w")
             case Append(path, content):
@@ -93,13 +127,28 @@ class Agent:
                 self._expect(path, self._fill(contains))
             case Run(command):
                 self._run(command)
+            case Tool(name, given, output):
+                self._voice.end(self._voice.begin(name, input=self._fill(given)), name, self._fill(output))
+            case Ask(tool, given):
+                self._ask(tool, self._fill(given))
+            case Use(model, given, output, cached, reasoning):
+                self._use(self._fill(model), given, output, cached, reasoning)
             case Sleep(ms):
-                _tell("wait", f"sleep {ms} ms")
+                self._voice.tell("noted", text=f"sleep {ms} ms")
                 time.sleep(ms / 1000)
             case Commit(message):
                 self._commit(self._fill(message))
             case Fail(message):
                 raise ReplyFailed(self._fill(message))
+            case Limit(ms):
+                raise ReplyFailed("rate limited", retry_after_ms=ms)
+            case Print(text, times):
+                for _ in range(times):
+                    self._voice.raw(self._fill(text))
+            case Linger(ms):
+                self._linger(ms)
+            case Exit(status):
+                sys.exit(status)
 
     def _fill(self, text: str) -> str:
         return _IN_BRACES.sub(lambda match: self._values[match[1]], text)
@@ -116,64 +165,103 @@ class Agent:
         text = self._fill(content)
         place = self._place(path)
         place = inside(self._root, str(place.relative_to(self._root)), "path")
+        before = _lines(place)
         place.parent.mkdir(parents=True, exist_ok=True)
         with place.open(mode, encoding="utf-8", newline="") as file:
             file.write(text)
-        _tell("file", f"{'write' if mode == 'w' else 'append'} {self._fill(path)} ({len(text.encode())} bytes)")
+        verb = "write" if mode == "w" else "append"
+        self._edited(
+            verb,
+            self._fill(path),
+            f"{len(text.encode())} bytes",
+            change="created" if before is None else "modified",
+            added=len(text.splitlines()),
+            removed=before or 0 if mode == "w" else 0,
+        )
 
     def _delete(self, path: str) -> None:
-        self._place(path).unlink()
-        _tell("file", f"delete {self._fill(path)}")
+        place = self._place(path)
+        before = None if place.is_symlink() else _lines(place)
+        place.unlink()
+        self._edited("delete", self._fill(path), "", change="deleted", added=0, removed=before or 0)
+
+    def _edited(self, verb: str, path: str, output: str, *, change: str, added: int, removed: int) -> None:
+        call_id = self._voice.begin(verb, title=path)
+        self._voice.tell("fileEdited", path=path, change=change, lines_added=added, lines_removed=removed)
+        self._voice.end(call_id, verb, output)
 
     def _expect(self, path: str, wanted: str) -> None:
         place = inside(self._root, self._fill(path), "path")
         if wanted not in place.read_text(encoding="utf-8", errors="replace"):
             raise ReplyFailed(f"{self._fill(path)} does not contain {wanted!r}")
-        _tell("file", f"read {self._fill(path)}: contains {wanted!r}")
+        self._voice.end(self._voice.begin("read", title=self._fill(path)), "read", f"contains {wanted!r}")
 
     def _run(self, command: str) -> None:
         # Not filled in: a task with a quote in it would be another command. The facts are in its environment.
-        _tell("command", f"$ {command}")
-        status = subprocess.run(["sh", "-c", command], cwd=self._root, stdin=subprocess.DEVNULL).returncode
+        call_id = self._voice.begin("shell", title=command)
+        status, output = shell(command, self._root)
+        self._voice.end(call_id, "shell", output, "failed" if status else "succeeded")
         if status:
             raise ReplyFailed(f"the command exited with {status}")
 
-    def _commit(self, message: str) -> None:
-        self._git("add", "--all")
-        if (self._root / _OURS).exists():
-            self._git("reset", "--quiet", "--", _OURS)
-        self._git("commit", "--quiet", "--no-gpg-sign", "-m", message, env=self._identity())
-        _tell("commit", f"commit {self._git('rev-parse', '--short', 'HEAD').strip()} {message.splitlines()[0]}")
+    def _ask(self, tool: str, given: str) -> None:
+        if self._permissions == "ask" and tool not in self._remembered:
+            allowed, remember = self._wait_for_answer(tool, given)
+            if remember and allowed:
+                self._remembered.add(tool)
+        else:
+            allowed = self._permissions != "deny"
+        call_id = self._voice.begin(tool, input=given)
+        self._voice.end(call_id, tool, status="succeeded" if allowed else "denied")
+        if not allowed:
+            raise ReplyFailed(f"{tool} was not permitted")
 
-    def _identity(self) -> dict[str, str]:
-        """A name to commit under where the user has none."""
-        if "GIT_AUTHOR_EMAIL" in os.environ or self._git("config", "--get", "user.email", ok=(0, 1)):
-            return {}
-        who = {"NAME": "Pilothouse", "EMAIL": "pilothouse@localhost.invalid"}
-        return {f"GIT_{role}_{what}": value for role in ("AUTHOR", "COMMITTER") for what, value in who.items()}
-
-    def _git(self, *args: str, ok: tuple[int, ...] = (0,), env: Mapping[str, str] | None = None) -> str:
-        done = subprocess.run(
-            ["git", *args],
-            cwd=self._root,
-            env={**os.environ, **(env or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            encoding="utf-8",
-            errors="replace",
+    def _wait_for_answer(self, tool: str, given: str) -> tuple[bool, bool]:
+        """For as long as it takes: who asked it to work ends it, or answers for a person who does not."""
+        if not self._run_folder:
+            raise ReplyFailed("nobody can be asked here")
+        self._asked += 1
+        place = Path(self._run_folder, "answers", f"{self._asked}.json")
+        self._voice.tell(
+            "asked",
+            request_id=str(self._asked),
+            tool=tool,
+            title=given[:200],
+            input=given[:MAX_TOLD],
+            can_remember=True,
         )
-        if done.returncode not in ok:
-            raise ReplyFailed(f"git {args[0]}: {done.stdout.strip()[-500:]}")
-        return done.stdout
+        while True:
+            try:
+                answer = json.loads(place.read_text(encoding="utf-8"))
+            except FileNotFoundError:
+                time.sleep(_LOOK_S)
+                continue
+            return answer["allowed"] is True, answer.get("remember") is True
+
+    def _use(self, model: str, given: int, output: int, cached: int, reasoning: int) -> None:
+        told = {"inputTokens": given, "outputTokens": output, "cachedTokens": cached, "reasoningTokens": reasoning}
+        self._voice.tell("used", model=model, usage={**told, "turns": 1})
+
+    def _linger(self, ms: int) -> NoReturn:
+        """As agents do that have left a server of theirs running: it holds the pipe, in a session of its own."""
+        self._voice.finish()
+        subprocess.Popen(["sleep", str(ms / 1000)], stdin=subprocess.DEVNULL, start_new_session=True)
+        time.sleep(ms / 1000)
+        sys.exit(0)
+
+    def _commit(self, message: str) -> None:
+        call_id = self._voice.begin("commit", title=message.splitlines()[0])
+        try:
+            made = commit(self._root, message)
+        except CommandFailed as error:
+            self._voice.end(call_id, "commit", str(error), "failed")
+            raise ReplyFailed(str(error)) from None
+        self._voice.end(call_id, "commit", made)
 
 
-def _tell(kind: str, text: str) -> None:
-    """Everything the agent says goes through here; ``kind`` is not shown: it is for a driver that reads events."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
-
-
-def _end(text: str, status: int) -> NoReturn:
-    _tell("error", " ".join(text.splitlines()))
-    sys.exit(status)
+def _lines(place: Path) -> int | None:
+    """How many lines a file has; None when there is none."""
+    try:
+        return len(place.read_bytes().splitlines())
+    except FileNotFoundError:
+        return None
