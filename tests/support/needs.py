@@ -6,13 +6,19 @@ A need that is not met skips the test with that advice; the summary prints each 
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
+from tests.support import agent_clis
+
+from pilothouse.adapters.work.sandbox.probe import why_not
 
 HOW_TO_GET = {
     "bash": "apt-get install bash",
     "curl": "apt-get install curl",
     "git": "apt-get install git",
+    "the agent CLIs": "./dev agents",
+    "a sandbox": "a Linux that gives user namespaces to everybody",
 }
 
 
@@ -22,3 +28,16 @@ def need(program: str) -> str:
     if found is None:
         pytest.skip(f"needs {program} ({HOW_TO_GET[program]})")
     return found
+
+
+def need_agents() -> Path:
+    """The folder with the programs of all agent CLIs and ACP adapters, for a PATH; skips when they are not there."""
+    if not agent_clis.installed():
+        pytest.skip(f"needs the agent CLIs ({HOW_TO_GET['the agent CLIs']})")
+    return agent_clis.programs()
+
+
+def need_sandbox() -> None:
+    """Skips the calling test on a machine that cannot confine commands."""
+    if why := why_not():
+        pytest.skip(f"needs a sandbox ({HOW_TO_GET['a sandbox']}): {why}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.support.models.asked import Asked, Json, Tool, count_turns, text_of
+from tests.support.models.openai import error_json
 from tests.support.models.parts import Fail, Usage
 from tests.support.models.wire import Output, Text, Thinking, ToolCall, compact, event, tokens
 
@@ -17,11 +18,6 @@ def usage_json(usage: Usage) -> Json:
         "prompt_tokens_details": {"cached_tokens": usage.cached},
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
     }
-
-
-def error_json(fail: Fail) -> Json:
-    kind = "rate_limit_exceeded" if fail.status == 429 else "server_error"
-    return {"error": {"message": fail.message, "type": kind, "param": None, "code": kind}}
 
 
 class ChatEncoder:

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.support.models.asked import Asked, Json, Tool, count_turns, text_of
+from tests.support.models.openai import error_json
 from tests.support.models.parts import Fail, Usage
 from tests.support.models.wire import Output, Text, Thinking, ToolCall, compact, event, tokens
 
 CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
 RESULTS = frozenset({"function_call_output", "custom_tool_call_output"})
-
-
-def error_json(fail: Fail) -> Json:
-    kind = "rate_limit_exceeded" if fail.status == 429 else "server_error"
-    return {"error": {"message": fail.message, "type": kind, "param": None, "code": kind}}
 
 
 def item_json(output: Output, number: int, turn: int) -> Json:
