@@ -10,9 +10,12 @@ from typing import Any
 import msgspec
 
 from pilothouse.core.plan.groups import GroupState
-from pilothouse.core.plan.state import Attempt, NodeState, PlanState
+from pilothouse.core.plan.phases import Phase
+from pilothouse.core.plan.spec import AgentSpec, WorkSpec
+from pilothouse.core.plan.state import AgentRun, Attempt, NodeState, PlanState
 from pilothouse.core.plan.states import NodeStatus
 from pilothouse.core.run.rows import RunRow
+from pilothouse.core.run.usage import Tally, usage_view
 
 Json = dict[str, Any]
 
@@ -29,7 +32,7 @@ def plan_view(state: PlanState, row: RunRow) -> Json:
         "maxParallel": plan.max_parallel,
         "mergeStrategy": plan.merge_strategy,
         "groups": [_group(state, group_id) for group_id in plan.groups],
-        "usage": {},
+        "usage": usage_view(state.usage),
         "nodes": [node_view(state, node) for node in state.nodes.values()],
     }
 
@@ -50,6 +53,7 @@ def plan_brief(row: RunRow) -> Json:
         "note": row.detail.get("note", ""),
         "error": row.error or None,
         "waits": [msgspec.to_builtins(wait) for wait in row.waits],
+        "usage": row.detail.get("usage", {}),
         "createdAt": row.created_at,
         "startedAt": row.started_at,
         "endedAt": row.ended_at,
@@ -74,7 +78,6 @@ def _group(state: PlanState, group_id: str) -> Json:
 def node_view(state: PlanState, node: NodeState) -> Json:
     """One node; ``phases`` are those of its last attempt, ``dependencies`` producer ids."""
     value, last = node.node, node.attempts[-1] if node.attempts else None
-    wait = state.common.waits.get(node.wait_id) if node.wait_id else None
     return {
         "id": value.id,
         "producerId": value.producer_id,
@@ -86,7 +89,7 @@ def node_view(state: PlanState, node: NodeState) -> Json:
         "attempts": len(node.attempts),
         "phases": _phases(last) if last else {},
         "error": node.error or None,
-        "waits": [msgspec.to_builtins(wait)] if wait else [],
+        "waits": [msgspec.to_builtins(state.common.waits[wait_id]) for wait_id in node.waits],
         "startedAt": node.started_at,
         "endedAt": node.ended_at,
         "baseCommit": last.base_commit if last else None,
@@ -94,7 +97,21 @@ def node_view(state: PlanState, node: NodeState) -> Json:
         "mergedToTarget": last is not None and last.target_commit is not None,
         "worktreePath": last.worktree_path if last and last.worktree_exists else None,
         "rescueRef": next((a.rescue_ref for a in reversed(node.attempts) if a.rescue_ref), None),
-        "usage": {},
+        **_agent(value.work, last),
+        "usage": usage_view(node.usage),
+    }
+
+
+def _agent(work: WorkSpec | None, attempt: Attempt | None) -> Json:
+    """Which agent works, or worked last: of several in one attempt the one that does the work."""
+    agents = {phase: state.agent for phase, state in attempt.phases.items() if state.agent} if attempt else {}
+    agent = agents.get(Phase.WORK) or next(reversed(agents.values()), None)
+    planned = work.agent if isinstance(work, AgentSpec) else None
+    return {
+        "agent": agent.name if agent else planned,
+        "model": (agent.model or None) if agent else None,
+        "sessionId": (agent.session_id or None) if agent else None,
+        "denied": list(attempt.denied) if attempt else [],
     }
 
 
@@ -109,7 +126,7 @@ def node_detail(state: PlanState, node: NodeState) -> Json:
         "prechecks": _spec(value.prechecks),
         "postchecks": _spec(value.postchecks),
         "instructions": value.instructions,
-        "attemptHistory": [_attempt(attempt) for attempt in node.attempts],
+        "attemptHistory": [_attempt(value.work, attempt) for attempt in node.attempts],
     }
 
 
@@ -117,7 +134,14 @@ def _spec(spec: msgspec.Struct | None) -> Any:
     return msgspec.to_builtins(spec) if spec is not None else None
 
 
-def _attempt(attempt: Attempt) -> Json:
+def _attempt(work: WorkSpec | None, attempt: Attempt) -> Json:
+    usage = Tally()
+    for agent in attempt.agents:
+        usage.include(agent.usage)
+    phases = _phases(attempt)
+    for phase, value in attempt.phases.items():
+        if value.agent is not None:
+            phases[str(phase)] |= _agent_of(value.agent)
     return {
         "attemptNumber": attempt.number,
         "triggerType": attempt.trigger,
@@ -133,7 +157,19 @@ def _attempt(attempt: Attempt) -> Json:
         "completedCommit": attempt.completed_commit,
         "targetCommit": attempt.target_commit,
         "rescueRef": attempt.rescue_ref or None,
-        "phases": _phases(attempt),
+        **_agent(work, attempt),
+        "usage": usage_view(usage),
+        "phases": phases,
+    }
+
+
+def _agent_of(agent: AgentRun) -> Json:
+    return {
+        "agent": agent.name,
+        "model": agent.model or None,
+        "sessionId": agent.session_id or None,
+        "denied": list(agent.denied),
+        "usage": usage_view(agent.usage),
     }
 
 
