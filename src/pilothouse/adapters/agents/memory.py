@@ -119,6 +119,8 @@ class MemoryAgents:
 
     async def forget(self, plan_id: str) -> None:
         self.world.private.pop(plan_id, None)
+        for key in [key for key, answer in self.world.answers.items() if answer.plan_id == plan_id]:
+            del self.world.answers[key]
 
     async def agents(self, *, fresh: bool = False) -> list[AgentInfo]:
         return [

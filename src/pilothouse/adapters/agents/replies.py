@@ -161,9 +161,11 @@ def read_reply(data: object, field: str) -> Reply:
     kind, parts = _VERBS[verb]
     here = f"{field}.{verb}"
     if len(parts) == 1 or (verb in _MAY_BE_SHORT and not isinstance(value, dict)):
-        ((_, read), *_) = parts.items()
-        return kind(read(value, here))
-    return kind(**_fields(value, here, kind, parts))
+        ((name, read), *_) = parts.items()
+        found = {name: read(value, here)}
+    else:
+        found = _fields(value, here, kind, parts)
+    return kind(**found)
 
 
 def _fields(data: object, here: str, kind: type[Reply], parts: Mapping[str, _Read]) -> dict[str, Any]:

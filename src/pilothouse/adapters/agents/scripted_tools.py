@@ -31,7 +31,7 @@ def shell(command: str, cwd: Path) -> tuple[int, str]:
 
     def collect() -> None:
         assert process.stdout is not None
-        while piece := process.stdout.read1(1 << 16):
+        while piece := os.read(process.stdout.fileno(), 1 << 16):
             kept.extend(piece[: MAX_KEPT - len(kept)])
 
     reader = threading.Thread(target=collect, daemon=True)
