@@ -44,8 +44,7 @@ def version() -> str:
 async def assembled(settings: Settings) -> AsyncIterator[Services]:
     """A whole engine over a data directory: the caller holds its lock. Leaving lets go of all runs; what they run goes
     on for the next owner. Raises ``Unavailable``."""
-    from pilothouse.adapters.agents.commands import CommandFactory
-    from pilothouse.adapters.agents.registry import check_agent
+    from pilothouse.adapters.agents.local import LocalAgents
     from pilothouse.adapters.git.adapter import GitAdapter
     from pilothouse.adapters.store.opening import open_event_store
     from pilothouse.adapters.store.output import FileLogStore
@@ -53,6 +52,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
     from pilothouse.adapters.system.ids import Uuid7Ids
     from pilothouse.adapters.work.local import LocalExecutor
     from pilothouse.core.plan.kind import PlanKind
+    from pilothouse.engine.agents import AgentCatalogue
     from pilothouse.engine.janitor import Janitor
     from pilothouse.engine.kinds import REGISTRY
     from pilothouse.engine.plan_effects import PlanEffects
@@ -66,6 +66,12 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
     data_dir = private_dir(settings.data_dir)
     worktree_root = str(private_dir(_worktree_root(settings.worktree_root, data_dir)).resolve())
     clock, ids = SystemClock(), Uuid7Ids()
+    agents = LocalAgents(
+        os.environ,
+        private_root=private_dir(data_dir / "agents"),
+        config=settings.agent_configs,
+        prices=settings.price_table,
+    )
     async with contextlib.AsyncExitStack() as stack:
         store = await open_event_store(settings.database_url or data_dir / "pilothouse.db")
         stack.push_async_callback(store.close)
@@ -73,7 +79,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
         executor = await stack.enter_async_context(LocalExecutor(data_dir, epoch, settings.orphan_grace))
         git = GitAdapter()
         logs = FileLogStore(executor.outputs)
-        perform = PlanEffects(git, executor, clock, CommandFactory(os.environ))
+        perform = PlanEffects(git, executor, clock, agents, logs)
         supervisor = await stack.enter_async_context(
             supervising(
                 store=store,
@@ -94,7 +100,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
             logs=logs,
             clock=clock,
             ids=ids,
-            check_agent=check_agent,
+            agents=agents,
             worktree_root=worktree_root,
         )
         janitor = Janitor(
@@ -109,7 +115,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
         await stack.enter_async_context(_in_background(janitor.run()))
         await stack.enter_async_context(_in_background(_warm_up(executor)))
         queries = Queries(supervisor, store, supervisor.hub, logs, git)
-        yield Services(supervisor, Runs(supervisor, store), plans, queries, repos, clock)
+        yield Services(supervisor, Runs(supervisor, store), plans, queries, repos, clock, AgentCatalogue(agents))
         if not supervisor.live:  # a run between two commands needs the life of the warden that it was placed on
             with contextlib.suppress(PilothouseError):
                 await executor.shutdown(when_idle=True)

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import msgspec
 import platformdirs
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -20,6 +21,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from pilothouse.core.run.agents import AgentConfig
 from pilothouse.errors import BadInput
 
 
@@ -89,9 +91,24 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        config = platformdirs.user_config_path("pilothouse", appauthor=False) / "config.toml"
-        toml = TomlConfigSettingsSource(settings_cls, toml_file=os.environ.get("PILOTHOUSE_CONFIG", config))
+        toml = TomlConfigSettingsSource(settings_cls, toml_file=_config_file())
         return (init_settings, env_settings, dotenv_settings, toml)
+
+    @property
+    def price_table(self) -> Path | None:
+        """The file that ``prices`` means."""
+        beside = _config_file().with_name("prices.toml")
+        return self.prices or (beside if beside.exists() else None)
+
+    @property
+    def agent_configs(self) -> dict[str, AgentConfig]:
+        """What is set for agents, as the adapters take it."""
+        return {name: msgspec.convert(given.model_dump(), AgentConfig) for name, given in self.agents.items()}
+
+
+def _config_file() -> Path:
+    default = platformdirs.user_config_path("pilothouse", appauthor=False) / "config.toml"
+    return Path(os.environ.get("PILOTHOUSE_CONFIG", default))
 
 
 def read_settings(**flags: Any) -> Settings:

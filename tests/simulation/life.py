@@ -16,6 +16,7 @@ from typing import Any, NoReturn, cast
 
 from tests.simulation.world import World
 
+from pilothouse.adapters.agents.memory import MemoryAgents
 from pilothouse.adapters.git.memory import MemoryGit
 from pilothouse.adapters.store.memory import MemoryEventStore
 from pilothouse.adapters.work.memory import MemoryExecutor
@@ -56,7 +57,8 @@ class Life:
             cast(Git, GuardedGit(self, "git", MemoryGit(world.git))),
             executor,
             cast(Clock, GuardedClock(self)),
-            command_of,
+            MemoryAgents(world.agents, command_of),
+            world.logs,
         )
         store = cast(EventStore, GuardedStore(self, "store", MemoryEventStore(world.disk)))
         async with supervising(

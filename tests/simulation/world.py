@@ -15,6 +15,7 @@ from tests.simulation.loop import VirtualLoop
 from tests.simulation.programs import program
 from tests.simulation.watch import Watch
 
+from pilothouse.adapters.agents.memory import AgentWorld
 from pilothouse.adapters.git.memory_world import MemoryWorld as GitWorld
 from pilothouse.adapters.store.memory import MemoryWorld as Disk
 from pilothouse.adapters.store.memory_output import MemoryLogStore
@@ -55,6 +56,7 @@ class World:
         self.repo = self.git.add_repository(REPO, files)
         self.repo.worktrees[REPO].files["notes.txt"] = "not committed\n"
         self.logs = MemoryLogStore()
+        self.agents = AgentWorld()
         self.warden = MemoryWarden(self.clock, self._started, self.logs, orphan_grace=ORPHAN_GRACE_S)
         self.watch = Watch(self)
         self.life: Life | None = None

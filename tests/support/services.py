@@ -10,9 +10,10 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
-from pilothouse.adapters.agents.registry import check_agent
+from pilothouse.adapters.agents.memory import AgentWorld, MemoryAgents
 from pilothouse.adapters.git.memory import MemoryGit
 from pilothouse.adapters.git.memory_world import MemoryWorld as GitWorld
 from pilothouse.adapters.store.memory import MemoryEventStore
@@ -21,12 +22,11 @@ from pilothouse.adapters.store.memory_output import MemoryLogStore
 from pilothouse.adapters.system.clock import SystemClock
 from pilothouse.adapters.system.ids import Uuid7Ids
 from pilothouse.adapters.work.memory import MemoryExecutor, MemoryProgram, MemoryWarden
-from pilothouse.core.plan.effects import RunWork
 from pilothouse.core.plan.kind import PlanKind
-from pilothouse.core.plan.spec import ShellSpec
 from pilothouse.core.plan.spec_parse import plan_from_data
 from pilothouse.core.run.commands import Command
 from pilothouse.core.run.lifecycle import TERMINAL
+from pilothouse.engine.agents import AgentCatalogue
 from pilothouse.engine.kinds import REGISTRY
 from pilothouse.engine.plan_effects import PlanEffects
 from pilothouse.engine.plans import Origin, Plans
@@ -50,32 +50,43 @@ class World:
         self.git.add_repository(REPO, {"README.md": "hello\n"})
         self.logs = MemoryLogStore()
         self.clock = SystemClock()
+        self.agents = AgentWorld()
         self.warden = MemoryWarden(self.clock, self.program, self.logs)
 
     def program(self, command: Command, _: str) -> MemoryProgram:
         """``write NAME`` (or ``echo … > NAME``) writes that file and says so, ``fail`` exits with 1, ``hang`` waits for
-        its end."""
+        its end. An agent prints its instructions, which are lines of the line protocol, and writes ``agent.txt``;
+        without a last line that says ``finished`` it waits for its end."""
+        if command.argv[0] == "agent":
+            return self._agent(command)
         verb, _, name = re.sub(r"^echo .* > ", "write ", command.argv[0]).partition(" ")
         if verb == "fail":
             return MemoryProgram(code=1, output=((0.0, b"it failed\n"),))
         if verb == "hang":
             return MemoryProgram(duration_s=1e6, output=((0.0, b"hanging\n"),))
         assert verb == "write", command.argv
+        return MemoryProgram(output=((0.0, f"wrote {name}\n".encode()),), effect=partial(self._write, command, name))
 
-        def write() -> None:
-            tree = self.git.worktree(command.cwd)
-            tree.files = {**tree.files, name: f"{name}\n"}
+    def _agent(self, command: Command) -> MemoryProgram:
+        lines = command.argv[2].rstrip("\n") + "\n"
+        return MemoryProgram(
+            duration_s=0.0 if '"finished"' in lines.splitlines()[-1] else 1e6,
+            output=((0.0, lines.encode()),),
+            effect=partial(self._write, command, "agent.txt"),
+        )
 
-        return MemoryProgram(output=((0.0, f"wrote {name}\n".encode()),), effect=write)
+    def _write(self, command: Command, name: str) -> None:
+        tree = self.git.worktree(command.cwd)
+        tree.files = {**tree.files, name: f"{name}\n"}
 
     @asynccontextmanager
     async def engine(self) -> AsyncIterator[Services]:
         """An owner's life. What it leaves running is there for the next one."""
         store = MemoryEventStore(self.store)
         epoch = await store.take_ownership()
-        git, ids = MemoryGit(self.git), Uuid7Ids()
+        git, ids, agents = MemoryGit(self.git), Uuid7Ids(), MemoryAgents(self.agents)
         async with MemoryExecutor(self.warden, epoch) as executor:
-            perform = PlanEffects(git, executor, self.clock, _command)
+            perform = PlanEffects(git, executor, self.clock, agents, self.logs)
             async with supervising(
                 store=store,
                 registry=REGISTRY,
@@ -96,18 +107,14 @@ class World:
                         logs=self.logs,
                         clock=self.clock,
                         ids=ids,
-                        check_agent=check_agent,
+                        agents=agents,
                         worktree_root="/worktrees",
                     ),
                     queries=Queries(supervisor, store, supervisor.hub, self.logs, git),
                     repos=Repos(store, git, self.clock),
                     clock=self.clock,
+                    agents=AgentCatalogue(agents),
                 )
-
-
-def _command(work: RunWork) -> Command:
-    assert isinstance(work.spec, ShellSpec)
-    return Command(argv=(work.spec.command,), cwd=work.path, output=work.output)
 
 
 def plan(*work: str, name: str = "test", **more: Any) -> dict[str, Any]:

@@ -22,6 +22,10 @@ from pilothouse.core.run.events import Event
 T = TypeVar("T")
 
 
+class Done(msgspec.Struct, frozen=True):
+    """An effect's result: it was performed, and there is nothing more to say about it."""
+
+
 class Within:
     """What a performer sees of the run it works for."""
 

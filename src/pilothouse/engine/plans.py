@@ -6,8 +6,11 @@ accepted can be executed, and one that was refused has left no trace.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+import hashlib
+from collections.abc import Awaitable
 from typing import TypeVar
+from uuid import UUID
 
 from pilothouse.core.plan.build import Plan, build_plan
 from pilothouse.core.plan.events import PlanBuilt
@@ -16,10 +19,11 @@ from pilothouse.core.plan.intents import made_branch
 from pilothouse.core.plan.kind import PlanKind, Submit
 from pilothouse.core.plan.spec import AgentSpec, PlanSpec
 from pilothouse.core.plan.state import NodeState, PlanState
+from pilothouse.core.run.agents import Permissions
 from pilothouse.core.run.events import Link, RunCreated
 from pilothouse.core.run.inputs import CancelPart, Retry
 from pilothouse.core.run.lifecycle import TERMINAL
-from pilothouse.engine.ports import Clock, EventStore, Executor, Git, Ids, LogStore
+from pilothouse.engine.ports import Agents, Clock, EventStore, Executor, Git, Ids, LogStore
 from pilothouse.engine.supervisor import Supervisor
 from pilothouse.errors import BadInput, NotFound, Refused, Unavailable
 
@@ -27,8 +31,8 @@ T = TypeVar("T")
 
 GIT_NEEDED = (2, 38, 0)
 
-CheckAgent = Callable[[AgentSpec], None]
-"""Raises ``BadInput`` or ``Unavailable`` for work that an agent could not do here."""
+BACKOFF_MS = 30_000
+"""The pause before a node whose agent failed for a reason that passes is tried again; it doubles with each try."""
 
 
 class Origin:
@@ -53,8 +57,9 @@ class Plans:
         logs: LogStore,
         clock: Clock,
         ids: Ids,
-        check_agent: CheckAgent,
+        agents: Agents,
         worktree_root: str,
+        backoff_ms: int = BACKOFF_MS,
     ) -> None:
         self._supervisor = supervisor
         self._store = store
@@ -63,19 +68,26 @@ class Plans:
         self._logs = logs
         self._clock = clock
         self._ids = ids
-        self._check_agent = check_agent
+        self._agents = agents
         self._worktree_root = worktree_root
+        self._backoff_ms = backoff_ms
+        self._creating = asyncio.Lock()
 
-    async def submit(self, spec: PlanSpec, origin: Origin, *, repo: str, update_checkout: bool = False) -> str:
+    async def submit(
+        self, spec: PlanSpec, origin: Origin, *, repo: str, update_checkout: bool = False, key: str | None = None
+    ) -> str:
         """Check a plan against the world and enqueue it; answers its id. ``repo`` is an absolute path.
 
-        Raises ``BadInput`` naming the field, ``Unavailable`` when git is too old; then nothing was created."""
+        ``key``: whoever submits again under the same key, because they do not know whether the first time went well,
+        gets the id of the plan that exists already, whatever they submit.
+
+        Raises ``BadInput`` naming the field, ``Unavailable`` when git or an agent is missing or too old; then nothing
+        was created. ``Gone`` when the plan of this key was deleted."""
+        run_id = self._ids.new() if key is None else _keyed_id(origin.owner, key)
+        if key is not None and await self._exists(run_id):
+            return run_id
         await self._check_git()
-        for index, job in enumerate(spec.jobs):
-            for field in ("work", "prechecks", "postchecks"):
-                work = getattr(job, field)
-                if isinstance(work, AgentSpec):
-                    _check_below(f"jobs[{index}].{field}", self._check_agent, work)
+        await self._check_agents(spec)
         repository = await naming("repoPath", self._git.inspect(repo))
         base_branch, base_commit = await self._base(spec, repository)
         root = repository.root
@@ -85,7 +97,6 @@ class Plans:
         await naming("targetBranch", self._git.check_branch_name(target, root))
         plan = build_plan(spec, self._ids.new)
         bases = await self._bases(plan, root)
-        run_id = self._ids.new()
         created = RunCreated(
             kind=PlanKind.name,
             name=spec.name,
@@ -104,15 +115,50 @@ class Plans:
             target_branch=spec.target_branch,
             update_checkout=update_checkout,
             worktree_root=self._worktree_root,
+            backoff_ms=self._backoff_ms,
         )
-        await self._supervisor.create(PlanKind.name, run_id, Submit(created=created, built=built))
+        submit = Submit(created=created, built=built)
+        if key is None:
+            await self._supervisor.create(PlanKind.name, run_id, submit)
+        else:
+            async with self._creating:  # of two that come at once, the second finds the first
+                if not await self._exists(run_id):
+                    await self._supervisor.create(PlanKind.name, run_id, submit)
         return run_id
+
+    async def _exists(self, run_id: str) -> bool:
+        try:
+            await self._store.row(run_id)
+        except NotFound:
+            return False
+        return True
 
     async def _check_git(self) -> None:
         version = await self._git.version()
         if version < GIT_NEEDED:
             have, need = (".".join(map(str, v)) for v in (version, GIT_NEEDED[:2]))
             raise Unavailable(f"git {need} or newer is needed to merge without a checkout; this is {have}")
+
+    async def _check_agents(self, spec: PlanSpec) -> None:
+        """All at once, since each may ask a program; what is wrong is told in the order of the plan."""
+        checks = [
+            self._check_agent(f"jobs[{index}].{field}", work, spec.permissions)
+            for index, job in enumerate(spec.jobs)
+            for field in ("work", "prechecks", "postchecks")
+            if isinstance(work := getattr(job, field), AgentSpec)
+        ]
+        for found in await asyncio.gather(*checks, return_exceptions=True):
+            if isinstance(found, BaseException):
+                raise found
+
+    async def _check_agent(self, field: str, spec: AgentSpec, permissions: Permissions) -> None:
+        try:
+            await self._agents.check(spec, permissions)
+        except BadInput as error:
+            path = ".".join(part for part in (field, error.field) if part)
+            raise BadInput(error.message, field=path, fix=error.fix) from error
+        except Unavailable as error:
+            raise Unavailable(f"{field}: {error}") from error
 
     async def _base(self, spec: PlanSpec, repository: Repository) -> tuple[str, str]:
         if repository.bare:
@@ -170,6 +216,7 @@ class Plans:
         for key in (await self._executor.inventory()).ended:
             if key.startswith(f"{plan_id}/"):
                 await self._executor.forget(key)
+        await self._agents.forget(plan_id)
         await self._logs.delete(plan_id)
 
     async def _remove_worktrees(self, state: PlanState, node: NodeState) -> None:
@@ -192,9 +239,8 @@ async def naming(field: str, question: Awaitable[T]) -> T:
         raise BadInput(error.message, field=field, fix=error.fix) from error
 
 
-def _check_below(field: str, check: CheckAgent, spec: AgentSpec) -> None:
-    try:
-        check(spec)
-    except BadInput as error:
-        path = ".".join(part for part in (field, error.field) if part)
-        raise BadInput(error.message, field=path, fix=error.fix) from error
+def _keyed_id(owner: str, key: str) -> str:
+    """The id of what ``owner`` submits under ``key``: a UUID of version 8, the one for making your own."""
+    digest = hashlib.sha256(f"{owner}\0{key}".encode("utf-8", "surrogatepass")).digest()
+    number = int.from_bytes(digest[:16], "big") & ~(0xF << 76 | 0x3 << 62) | 8 << 76 | 2 << 62
+    return str(UUID(int=number))

@@ -5,12 +5,16 @@ Reading changes nothing and starts nothing.
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
+from pilothouse.core.plan.effects import errors_of
 from pilothouse.core.plan.kind import PlanKind
 from pilothouse.core.plan.phases import ORDER, Phase
 from pilothouse.core.plan.state import NodeState, PlanState
+from pilothouse.core.plan.transcript import is_told
 from pilothouse.core.plan.view import mermaid, node_detail, plan_brief, plan_view
 from pilothouse.core.run.events import Recorded
 from pilothouse.core.run.lifecycle import Lifecycle
@@ -24,6 +28,8 @@ Json = dict[str, Any]
 
 _PAGE = 1000
 """Segments read from the store at a time."""
+_MOST_TOLD = 50_000
+"""Events of one transcript."""
 
 
 class Queries:
@@ -141,6 +147,25 @@ class Queries:
             text = "\n".join(text.splitlines()[-tail:])
         return {"planId": plan_id, "node": node, "phase": phase or "all", "text": text, "parts": parts}
 
+    async def transcript(
+        self, plan_id: str, node: str, *, attempt: int | None = None, phase: str = Phase.WORK
+    ) -> list[Recorded]:
+        """What the agent of a phase told, in order: its events and its requests, of the last attempt or of the given
+        one; the last ``_MOST_TOLD`` of them. Raises ``BadInput`` for an unknown phase."""
+        wanted = _phase(phase)
+        await self._plan_row(plan_id)
+        node_id, number = await self._supervisor.read(
+            plan_id, lambda state, _: _attempt(state, find_node(state, node), attempt)
+        )
+        told: deque[Recorded] = deque(maxlen=_MOST_TOLD)
+        after = 0
+        while number and (segments := await self._store.read(plan_id, after, _PAGE)):
+            for segment in segments:
+                told.extend(r for r in self._hub.batch(segment).recorded if is_told(r.event, node_id, number, wanted))
+            after = segments[-1].last_seq
+            await asyncio.sleep(0)
+        return list(told)
+
     async def _read(self, output: str, tail: int | None) -> str:
         if tail is not None:
             return await self._logs.tail(output, tail)
@@ -198,28 +223,38 @@ def find_node(state: PlanState, name: str) -> NodeState:
 def _phases(phase: str | None) -> tuple[Phase, ...]:
     if phase is None or phase == "all":
         return ORDER
+    return (_phase(phase),)
+
+
+def _phase(name: str) -> Phase:
     try:
-        return (Phase(phase),)
+        return Phase(name)
     except ValueError:
-        fix = f"one of all, {', '.join(ORDER)}"
-        raise BadInput(f"{phase!r} is no phase", field="phase", fix=fix) from None
+        raise BadInput(f"{name!r} is no phase", field="phase", fix=f"one of all, {', '.join(ORDER)}") from None
+
+
+def _attempt(state: PlanState, node: NodeState, number: int | None) -> tuple[str, int]:
+    """(node id, the number of the attempt that is meant); 0 when there was none yet."""
+    if number is not None and not 1 <= number <= len(node.attempts):
+        raise NotFound(f"Attempt {number} not found; there are {len(node.attempts)}")
+    return node.node.id, len(node.attempts) if number is None else number
 
 
 def _outputs(
     state: PlanState, node: NodeState, number: int | None, phases: tuple[Phase, ...]
 ) -> list[tuple[int, str, str]]:
     """(attempt, phase, output) of everything that may have printed something."""
-    if number is not None and not 1 <= number <= len(node.attempts):
-        raise NotFound(f"Attempt {number} not found; there are {len(node.attempts)}")
-    if not node.attempts:
+    _, number = _attempt(state, node, number)
+    if not number:
         return []
-    attempt = node.attempts[number - 1] if number is not None else node.attempt
+    attempt = node.attempts[number - 1]
     stem = f"{state.common.run_id}/{node.node.id}/{attempt.number}"
     found = []
     for phase in phases:
         for tried in range(1, (attempt.phases[phase].tries if phase in attempt.phases else 0) + 1):
             suffix = "" if tried == 1 else f".{tried}"
-            found.append((attempt.number, str(phase), f"{stem}/{phase}{suffix}"))
+            output = f"{stem}/{phase}{suffix}"
+            found += [(attempt.number, str(phase), output), (attempt.number, str(phase), errors_of(output))]
     return found
 
 

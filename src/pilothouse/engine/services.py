@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pilothouse.engine.agents import AgentCatalogue
 from pilothouse.engine.plans import Plans
 from pilothouse.engine.ports import Clock
 from pilothouse.engine.queries import Queries
@@ -22,3 +23,4 @@ class Services:
     queries: Queries
     repos: Repos
     clock: Clock
+    agents: AgentCatalogue

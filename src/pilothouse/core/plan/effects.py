@@ -19,6 +19,11 @@ from pilothouse.core.run.contract import Effect
 TARGET_KEY = "target"
 
 
+def errors_of(output: str) -> str:
+    """The output beside ``output`` for the standard error of an agent."""
+    return f"{output}.stderr"
+
+
 class OpenTarget(Effect, frozen=True, kw_only=True):
     """Find or make the branch results are merged into, at ``base`` when it is new. ``taken`` was opened before and
     cannot be used any more: ``base`` is where it was left."""
@@ -90,7 +95,7 @@ class RunWork(PhaseEffect, frozen=True, kw_only=True):
     @property
     def errors(self) -> str:
         """Where an agent's standard error goes: its standard output is for its reader."""
-        return f"{self.output}.stderr"
+        return errors_of(self.output)
 
 
 class AnswerAgent(Effect, frozen=True, kw_only=True):

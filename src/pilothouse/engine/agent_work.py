@@ -1,0 +1,218 @@
+"""Following an agent at work: from what its process prints to news in the log, and from its end to what came of it.
+
+Reads the output as it grows, from the start also when another owner began it: readers are deterministic, and what the
+log holds already is left out. A reader that fails, or output that cannot be read, never ends the agent: its process is
+followed to its end, and what came of it says what was wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+
+from pilothouse.core.plan.effects import RunWork
+from pilothouse.core.plan.recover import command_key
+from pilothouse.core.run.agents import AgentEnded, AgentReader, Noted, Used
+from pilothouse.core.run.commands import Exit
+from pilothouse.core.run.usage import Usage
+from pilothouse.engine.agent_news import BOUNDS, Bounds, Telling
+from pilothouse.engine.commands import Commands
+from pilothouse.engine.effects import Within
+from pilothouse.engine.lines import MAX_LINE, Gap, Line, Lines
+from pilothouse.engine.ports import Agents, Clock, LogStore
+from pilothouse.errors import PilothouseError
+
+log = logging.getLogger(__name__)
+
+LINGER_S = 10.0
+"""How long an agent that has told its final event may go on before it is ended."""
+_PIECE = 64 << 10
+"""Bytes that are read and split at a time."""
+_LINES_AT_A_TIME = 128
+"""After as many, or as many bytes as a piece has, others get their turn."""
+_READ_WHEN_UNWANTED = 1 << 20
+"""Bytes that are still read of an agent that was to be ended: a stop does not wait for more."""
+_ERRORS = 32 << 10
+"""Bytes at the end of standard error that tell why an agent failed."""
+_PATIENCE_S = (0.05, 0.2, 1.0)
+"""Pauses before output that could not be read is read again, once nothing more will come."""
+
+
+class AgentWork:
+    """Performs the phases that an agent works on."""
+
+    def __init__(
+        self,
+        commands: Commands,
+        agents: Agents,
+        logs: LogStore,
+        clock: Clock,
+        *,
+        linger_s: float = LINGER_S,
+        bounds: Bounds = BOUNDS,
+        max_line: int = MAX_LINE,
+    ) -> None:
+        self._commands = commands
+        self._agents = agents
+        self._logs = logs
+        self._clock = clock
+        self._linger_s = linger_s
+        self._bounds = bounds
+        self._max_line = max_line
+
+    async def run(self, effect: RunWork, within: Within) -> msgspec.Struct:
+        """Have the agent do its work, whoever started it. Answers ``AgentEnded``, or what ``Commands.run`` does for
+        one that was never started."""
+        telling = Telling(effect, within, self._clock, self._agents.priced, self._bounds)
+        output = _Output(effect, self._agents, self._logs, telling, Lines(self._max_line))
+        key = command_key(within.run_id, effect.key)
+        following = _Following(output, telling, self._clock, self._linger_s, partial(self._commands.end, key))
+        ended = await self._commands.run(effect, within, self._agents.command, (following,))
+        if not isinstance(ended, Exit):
+            return ended
+        await output.read_to_the_end(self._clock, _READ_WHEN_UNWANTED if within.unwanted.is_set() else None)
+        judged = await output.judge(ended)
+        took = max(0, ended.ended_at - ended.started_at) if ended.started_at else 0
+        news = telling.at_the_end((*judged.news, Used(usage=Usage(wall_ms=took))))
+        return msgspec.structs.replace(judged, news=news)
+
+
+class _Output:
+    """What the agent prints, read line by line. Where it stopped, also in the middle, it goes on when called again."""
+
+    def __init__(self, effect: RunWork, agents: Agents, logs: LogStore, telling: Telling, lines: Lines) -> None:
+        self._effect = effect
+        self._agents = agents
+        self._logs = logs
+        self._telling = telling
+        self._lines = lines
+        self._reader: AgentReader | None = None
+        self._trouble = ""
+        """Why what is there could not be read; another try may."""
+        self._broken = ""
+        """What the reader raised: it cannot be trusted any more."""
+        self.finished = asyncio.Event()
+        """The agent has told its final event."""
+        self._size = 0
+        self._bell = asyncio.Event()
+
+    def grew(self, to: int) -> None:
+        if to > self._size:
+            self._size = to
+            self._bell.set()
+
+    async def follow(self) -> None:
+        """Read whatever is printed. Until cancelled."""
+        while True:
+            await self._bell.wait()
+            self._bell.clear()
+            await self.read()
+
+    async def read(self, most: int | None = None) -> None:
+        """Read on to where it has grown, or ``most`` bytes, and tell what is new."""
+        end = self._size if most is None else min(self._size, self._lines.position + most)
+        try:
+            await self._tell()
+            while self._lines.position < end:
+                start, data = await self._logs.read(self._effect.output, self._lines.position, _PIECE)
+                if not data:
+                    break
+                self._lines.feed(start, data)
+                await self._tell()
+            self._trouble = ""
+        except (PilothouseError, OSError) as error:
+            log.warning("agent.unreadable", exc_info=error, extra={"output": self._effect.output})
+            self._trouble = f"its output could not be read: {error}"
+
+    async def read_to_the_end(self, clock: Clock, most: int | None) -> None:
+        """The process has ended: read all that is left, or ``most`` bytes of it."""
+        await self.read(most)
+        for pause in _PATIENCE_S:
+            if not self._trouble:
+                break
+            await clock.sleep(pause)
+            await self.read(most)
+        if self._lines.position >= self._size:
+            self._lines.finish()
+            await self._tell()
+        elif not self._trouble:
+            self._telling.line((Noted(text="… more in the raw output", level="warning"),), self._lines.position)
+
+    async def judge(self, exit: Exit) -> AgentEnded:
+        """What is to be made of the end of its process."""
+        reader = await self._reading()
+        if reader is not None and not self._trouble:
+            try:
+                return await asyncio.to_thread(reader.end, exit, await self._errors())
+            except Exception as error:
+                self._give_up(error)
+        return AgentEnded(exit=exit, ok=False, error=self._broken or self._trouble)
+
+    async def _tell(self) -> None:
+        reader = await self._reading()
+        count = size = 0
+        for item in self._lines.take():
+            match item:
+                case Gap():
+                    text = f"{item.size:,} bytes of its output: {item.why}"
+                    self._telling.line((Noted(text=text, level="warning"),), item.to)
+                case Line() if reader is not None and not self._broken:
+                    try:
+                        self._telling.line(tuple(reader.line(item.data)), item.to)
+                        if reader.finished:
+                            self.finished.set()
+                    except Exception as error:
+                        self._give_up(error)
+                    count, size = count + 1, size + len(item.data)
+            if count >= _LINES_AT_A_TIME or size >= _PIECE:
+                await asyncio.sleep(0)
+                count = size = 0
+
+    async def _reading(self) -> AgentReader | None:
+        """The reader, made when first needed: it may look at what was prepared for the agent. None: it failed."""
+        if self._reader is None and not self._broken:
+            try:
+                self._reader = await asyncio.to_thread(self._agents.reader, self._effect)
+            except Exception as error:
+                self._give_up(error)
+        return self._reader if not self._broken else None
+
+    def _give_up(self, error: Exception) -> None:
+        """Readers promise not to raise, so this is a bug, or its files are gone; the agent is not to suffer for it."""
+        log.error("agent.reader_failed", exc_info=error, extra={"output": self._effect.output})
+        self._broken = f"what it told could not be understood: {type(error).__name__}: {error}"
+
+    async def _errors(self) -> str:
+        output = self._effect.errors
+        try:
+            start = max(0, await self._logs.size(output) - _ERRORS)
+            return (await self._logs.read(output, start, _ERRORS))[1].decode("utf-8", "replace")
+        except (PilothouseError, OSError) as error:
+            return f"(its standard error could not be read: {error})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Following:
+    """Listens while the process runs: reads, records, and ends an agent that is through and lingers."""
+
+    output: _Output
+    telling: Telling
+    clock: Clock
+    linger_s: float
+    end: Callable[[], Awaitable[None]]
+
+    def grew(self, to: int) -> None:
+        self.output.grew(to)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.telling.run())
+            group.create_task(self.output.follow())
+            await self.output.finished.wait()
+            await self.clock.sleep(self.linger_s)
+            await self.end()
