@@ -52,7 +52,7 @@ def summary_fields(view: dict[str, Any]) -> Iterable[tuple[str, str]]:
             yield "saved", f"{node['producerId']}: its edits are under {node['rescueRef']}"
     for wait in view.get("waits", []):
         yield "waits", f"{one_line(wait.get('question') or wait['kind'])}"
-        yield "", how_to_answer(wait["id"], wait.get("options", ()))
+        yield "", how_to_answer(wait["id"], wait["options"]) if wait.get("options") else ""
     yield "next", _next(view["status"], plan)
 
 

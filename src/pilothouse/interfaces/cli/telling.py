@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import IO
 
+from pilothouse.core.plan.agent_events import BudgetReached
 from pilothouse.core.plan.events import AttemptStarted, NodeMoved, TargetOpened
 from pilothouse.core.plan.state import NodeState, PlanState
 from pilothouse.core.plan.states import NodeStatus
@@ -44,6 +45,8 @@ def tell(state: PlanState, recorded: Recorded) -> str | None:
             return f"{name_of(state, node_id)}: {_moved(state.nodes[node_id])}"
         case WaitOpened(wait=wait):
             return waiting(state, wait)
+        case BudgetReached(node_id=node_id, reason=reason):
+            return f"{name_of(state, node_id)}: its agent is ended: {one_line(reason)}"
         case PauseRequested():
             return "pausing: what runs finishes first"
         case Paused():
@@ -79,8 +82,10 @@ def name_of(state: PlanState, node_id: str) -> str:
 def waiting(state: PlanState, wait: Wait) -> str:
     """What waits for a person, and how to answer."""
     who = f"{name_of(state, wait.scope)}: " if wait.scope else ""
-    question = f": {one_line(wait.question)}" if wait.question else ":"
-    return f"{who}waits for {_A[wait.kind]}{question} {how_to_answer(wait.id, wait.options)}"
+    question = one_line(wait.question)
+    answer = how_to_answer(wait.id, wait.options) if wait.options else ""  # some are for time to answer
+    said = " ".join(part for part in (question, answer) if part)
+    return f"{who}waits for {_A[wait.kind]}{': ' if said else ''}{said}"
 
 
 _A = {
