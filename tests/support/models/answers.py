@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Protocol
 
 from tests.support.models.asked import Asked, Json, Tool
@@ -26,9 +26,15 @@ class Sink(Protocol):
 
     def reset(self) -> None: ...
 
+    async def while_connected(self, waiting: Coroutine[None, None, object]) -> None:
+        """Wait, but no longer than the client does: its leaving ends the answer by an exception."""
 
-async def play(turn: Turn, asked: Asked, wire: Wire, sink: Sink, hold: Callable[[str | None], Awaitable[None]]) -> None:
-    """Send one turn. ``hold`` returns when the test lets go of a name."""
+
+Held = Callable[[str | None], Coroutine[None, None, None]]
+
+
+async def play(turn: Turn, asked: Asked, wire: Wire, sink: Sink, held: Held) -> None:
+    """Send one turn. ``held`` returns when the test lets go of a name."""
     usage = next((part for part in turn if isinstance(part, Usage)), Usage())
     encoder = wire.encoder(asked, usage)
     outputs: list[Output] = []
@@ -38,7 +44,7 @@ async def play(turn: Turn, asked: Asked, wire: Wire, sink: Sink, hold: Callable[
         for event in events:
             await sink.send_event(event)
             if pace:
-                await asyncio.sleep(pace)
+                await sink.while_connected(asyncio.sleep(pace))
 
     def begin() -> Iterator[bytes]:
         return encoder.start() if asked.stream and sink.status is None else iter(())
@@ -51,7 +57,7 @@ async def play(turn: Turn, asked: Asked, wire: Wire, sink: Sink, hold: Callable[
                 pace = seconds
             case Hold(name):
                 await send(begin() if outputs else iter(()))
-                await hold(name)
+                await sink.while_connected(held(name))
             case Drop():
                 sink.reset()
                 return

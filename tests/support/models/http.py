@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -91,16 +91,18 @@ class Reply:
         """Cut the connection, losing what was not sent yet."""
         self._writer.transport.abort()
 
-    async def while_connected(self, waiting: asyncio.Future[None]) -> None:
+    async def while_connected(self, waiting: Coroutine[None, None, object]) -> None:
         """Wait, but no longer than the client does. Raises ClientGone when it leaves."""
+        staying = asyncio.ensure_future(waiting)
         leaving = asyncio.ensure_future(self._reader.read(1))
         try:
-            await asyncio.wait((waiting, leaving), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((staying, leaving), return_when=asyncio.FIRST_COMPLETED)
             if leaving.done():
                 raise ClientGone
         finally:
+            staying.cancel()
             leaving.cancel()
-            await asyncio.wait((leaving,))
+            await asyncio.wait((staying, leaving))
 
     def _begin(self, status: int, headers: Mapping[str, str]) -> None:
         self.status = status

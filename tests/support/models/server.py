@@ -7,61 +7,19 @@ no agent: what a client is, it learns from the client's request.
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import TracebackType
-from urllib.parse import urlsplit
 
 from tests.support.models.answers import play
-from tests.support.models.anthropic import Anthropic
-from tests.support.models.asked import Asked, Json
-from tests.support.models.chat import Chat
-from tests.support.models.gemini import Gemini
+from tests.support.models.asked import Asked
 from tests.support.models.http import MAX_HEAD, ClientGone, Reply, Request, read_request
 from tests.support.models.parts import Turn
-from tests.support.models.responses import Responses
+from tests.support.models.received import ONLY, Received, read
 from tests.support.models.script import Scripted, player
-from tests.support.models.wire import Wire
-
-WIRES: tuple[tuple[str, Wire], ...] = (
-    (r"/chat/completions$", Chat()),
-    (r"/responses$", Responses()),
-    (r"/messages$", Anthropic()),
-    (r":(stream)?[gG]enerateContent$", Gemini()),
-)
-"""How the path of a question ends → the wire it is asked over."""
-
-ONLY = "default"
-"""Name of the script when there is but one, and of the one for whoever names none."""
-
-
-@dataclass(frozen=True)
-class Received:
-    """One request, as it came."""
-
-    method: str
-    path: str
-    headers: Mapping[str, str]
-    """Names in lower case."""
-    body: Json
-    wire: str | None = None
-    """``chat``, ``responses``, ``anthropic`` or ``gemini`` for questions to a model; None for whatever else."""
-    script: str = ONLY
-    asked: Asked | None = None
-
-    @property
-    def model(self) -> str:
-        return self.asked.model if self.asked else ""
-
-    @property
-    def aside(self) -> bool:
-        """Whether it offered no tools: clients ask for titles and summaries that way."""
-        return self.asked is not None and not self.asked.tools
 
 
 class ModelServer:
@@ -188,20 +146,13 @@ class ModelServer:
             self._count(connections=-1)
 
     async def _answer(self, request: Request, reply: Reply) -> None:
-        received = self._receive(request)
-        wire = next((wire for _, wire in WIRES if wire.name == received.wire), None)
+        received, wire = read(request, self._players)
+        with self._changed:
+            self._requests.append(received)
+            self._changed.notify_all()
         if wire and received.asked:
-            asked = received.asked
-            turn = self._players[received.script](asked)
-
-            async def hold(name: str | None) -> None:
-                opened = asyncio.ensure_future(self._held(name))
-                try:
-                    await reply.while_connected(opened)
-                finally:
-                    opened.cancel()
-
-            await play(turn, asked, wire, reply, hold)
+            turn = self._players[received.script](received.asked)
+            await play(turn, received.asked, wire, reply, self._held)
         elif request.method == "HEAD":
             await reply.send_json({})
         elif "count" in received.path:
@@ -218,38 +169,6 @@ class ModelServer:
 
     def _gate(self, name: str | None) -> asyncio.Event:
         return self._gates.setdefault(name, asyncio.Event())
-
-    def _receive(self, request: Request) -> Received:
-        path = urlsplit(request.path).path
-        body = json.loads(request.body) if request.body else None
-        wire = next((wire for end, wire in WIRES if re.search(end, path) and request.method == "POST"), None)
-        asked = wire.read(path, body) if wire else None
-        received = Received(
-            request.method,
-            request.path,
-            request.headers,
-            body,
-            wire.name if wire else None,
-            self._script_of(path, request.headers, asked),
-            asked,
-        )
-        with self._changed:
-            self._requests.append(received)
-            self._changed.notify_all()
-        return received
-
-    def _script_of(self, path: str, headers: Mapping[str, str], asked: Asked | None) -> str:
-        if found := re.match(r"/s/([^/]+)/", path):
-            if found[1] not in self._players:
-                raise LookupError(f"no script is called {found[1]}, only {sorted(self._players)}")
-            return found[1]
-        keys = (headers.get(name, "") for name in ("authorization", "x-api-key", "x-goog-api-key"))
-        key = " ".join(keys).rstrip()
-        prompts = "\n".join(asked.prompts) if asked else ""
-        for name in self._players:
-            if key.endswith(name) or re.search(rf"\b{re.escape(name)}\b", prompts):
-                return name
-        return ONLY if ONLY in self._players or asked is None else next(iter(self._players))
 
     def _count(self, connections: int = 0, unanswered: int = 0) -> None:
         with self._changed:
