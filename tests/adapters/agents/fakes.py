@@ -60,7 +60,7 @@ def install(
     place.write_text(
         "#!/bin/sh\n"
         f'for last; do :; done\necho "$last" >> "{place}.asked"\n{more}\n'
-        f'case "$last" in --version) echo "{name} {version} (fake)";; models) printf "%s\\n" {" ".join(models)};; esac\n'
+        f'case "$last" in --version) echo "{name} {version} (fake)";; models) echo {" ".join(models)};; esac\n'
     )
     place.chmod(mode)
     return place

@@ -46,7 +46,8 @@ def test_an_example_is_a_plan_that_can_be_built(name: str) -> None:
 def test_the_agents_of_an_example_are_built_and_have_replies(name: str) -> None:
     for job, work in agents(read(name)):
         check_agent(work)
-        assert replies_for((ROOT / work.script).read_text(encoding="utf-8"), job.producer_id, 1)
+        if work.agent == "scripted":
+            assert replies_for((ROOT / work.script).read_text(encoding="utf-8"), job.producer_id, 1)
 
 
 def test_every_example_is_in_the_readme_and_the_other_way_round() -> None:

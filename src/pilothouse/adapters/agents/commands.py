@@ -6,6 +6,7 @@ Blocking: it looks at the worktree and writes private files.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,15 +14,18 @@ from pathlib import Path
 import msgspec
 
 from pilothouse.adapters.agents.assignments import EVIDENCE, Chosen, assign, brief
+from pilothouse.adapters.agents.driver import Launch
 from pilothouse.adapters.agents.environment import HostEnvironment
 from pilothouse.adapters.agents.inside import inside
 from pilothouse.adapters.agents.private import PrivateFiles
 from pilothouse.adapters.agents.registry import Drivers
+from pilothouse.adapters.work.sandbox.programs import installations
+from pilothouse.adapters.work.sandbox.wrap import sandboxed
 from pilothouse.adapters.work.specs import process_argv, shell_argv
 from pilothouse.core.plan.effects import RunWork
 from pilothouse.core.plan.spec import AgentSpec, ProcessSpec, ShellSpec
 from pilothouse.core.run.commands import Command
-from pilothouse.errors import BadInput
+from pilothouse.errors import BadInput, Unavailable
 
 
 class CommandFactory:
@@ -32,9 +36,11 @@ class CommandFactory:
         environ: Mapping[str, str],
         drivers: Drivers | None = None,
         private: PrivateFiles | None = None,
+        data_dir: Path | None = None,
     ) -> None:
         self._drivers = drivers or Drivers({})
         self._private = private
+        self._data_dir = data_dir or (private.root.parent if private else Path("/nonexistent"))
         self.host = HostEnvironment(environ, (config.api_key_env for config in self._drivers.config.values()))
 
     def __call__(self, work: RunWork, chosen: Chosen | None = None) -> Command:
@@ -54,7 +60,7 @@ class CommandFactory:
     def _command(self, work: RunWork, root: Path, argv: tuple[str, ...], spec: ShellSpec | ProcessSpec) -> Command:
         env = self.host.for_command(work.plan_env | spec.env, work.inherit_env)
         cwd = _directory(root, spec.cwd)
-        return Command(
+        command = Command(
             argv=argv,
             cwd=str(cwd),
             output=work.output,
@@ -62,6 +68,7 @@ class CommandFactory:
             timeout_ms=spec.timeout_ms,
             redact=self.host.redact(env, work.inherit_env),
         )
+        return self._confined(command, work, root)
 
     def _agent(self, work: RunWork, root: Path, spec: AgentSpec, chosen: Chosen) -> Command:
         driver = self._drivers.require(chosen.agent)
@@ -74,7 +81,7 @@ class CommandFactory:
         env = inherited | driver.facts.quiet | launch.env | {name: inherited[name] for name in given}
         if self._private is not None:
             self._private.remember(Path(task.run), msgspec.json.encode(chosen))
-        return Command(
+        command = Command(
             argv=launch.argv,
             cwd=str(root),
             output=work.output,
@@ -85,6 +92,39 @@ class CommandFactory:
             grace_ms=launch.grace_ms,
             redact=self.host.redact(env, work.inherit_env),
         )
+        return self._confined(command, work, root, program=chosen.program.argv, state=task.private, launch=launch)
+
+    def _confined(
+        self,
+        command: Command,
+        work: RunWork,
+        root: Path,
+        *,
+        program: tuple[str, ...] = (),
+        state: str = "",
+        launch: Launch | None = None,
+    ) -> Command:
+        """The same command in the plan's sandbox, if it has one. An agent also has its program, its state, and the
+        folders and addresses its work names. Raises ``BadInput``, ``Unavailable``."""
+        if work.sandbox is None:
+            return command
+        if self._private is None:
+            raise Unavailable("there is no place for a sandbox")
+        _, run = self._private.prepare(work.plan_id, work.node_id, work.output)
+        agent = work.spec if isinstance(work.spec, AgentSpec) else None
+        homes = [Path(home).resolve() for home in (command.env.get("HOME"), self.host.get("HOME")) if home]
+        found = sandboxed(
+            command.argv,
+            command.env,
+            spec=work.sandbox,
+            worktree=root,
+            private=run / "sandbox",
+            data_dir=self._data_dir,
+            readable=installations(program[0], command.env.get("PATH", os.defpath), homes) if program else (),
+            writable=[Path(folder) for folder in (state, *(agent.allowed_folders if agent else ())) if folder],
+            addresses=[*(launch.hosts if launch else ()), *(agent.allowed_urls if agent else ())],
+        )
+        return msgspec.structs.replace(command, argv=found.argv, env=found.env)
 
 
 def least(*limits: int) -> int:

@@ -41,15 +41,17 @@ class LocalAgents:
         config: Mapping[str, AgentConfig] | None = None,
         prices: Path | None = None,
         drivers: Drivers | None = None,
+        data_dir: Path | None = None,
     ) -> None:
-        """``environ`` is the host's environment; ``private_root`` lies outside of all worktrees, and is ours alone.
+        """``environ`` is the host's environment; ``private_root`` lies outside of all worktrees, and is ours alone;
+        ``data_dir`` (by default the directory above that) is what no sandbox shows.
 
         Raises ``BadInput`` for settings of agents, or a price table, that are wrong."""
         self._drivers = drivers or Drivers(config or {})
         self._private = PrivateFiles(private_root.absolute())
         self._prices = PriceFile(prices)
         self._discovery = Discovery(environ, self._private)
-        self._make = CommandFactory(environ, self._drivers, self._private)
+        self._make = CommandFactory(environ, self._drivers, self._private, data_dir)
 
     async def check(self, spec: AgentSpec, permissions: Permissions = Permissions.ALLOW) -> None:
         wanted = spec.permissions or permissions
@@ -66,6 +68,8 @@ class LocalAgents:
                 raise BadInput(str(error), field="agent") from None
         try:
             return await asyncio.to_thread(self._make, work, chosen)
+        except Unavailable as error:
+            raise BadInput(str(error)) from None
         except OSError as error:
             raise BadInput(f"its private files cannot be written: {error}") from None
 
