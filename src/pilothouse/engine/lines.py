@@ -21,7 +21,7 @@ class Line(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """What is missing: ``size`` bytes before ``to``, because they were not kept or made one line that is too long."""
+    """A line or more that is missing: ``size`` bytes that end at ``to``; ``why`` says what became of them."""
 
     why: str
     size: int
@@ -77,10 +77,10 @@ class Lines:
     def _end_line(self, piece: bytes) -> None:
         self._hold(piece)
         if self._missing:
-            self._ready.append(Gap("was not kept", self._missing + self._held, self.position))
+            self._ready.append(Gap("not kept", self._missing + self._held, self.position))
         elif self._held > self._limit:
-            self._ready.append(Gap("is one line that is too long", self._held, self.position))
-        elif self._held:
-            self._ready.append(Line(b"".join(self._partial).removesuffix(b"\r"), self.position))
+            self._ready.append(Gap("one line that is too long", self._held, self.position))
+        elif line := b"".join(self._partial).removesuffix(b"\r"):
+            self._ready.append(Line(line, self.position))
         self._partial.clear()
         self._held = self._missing = 0
