@@ -5,6 +5,7 @@ A need that is not met skips the test with that advice; the summary prints each 
 
 from __future__ import annotations
 
+import functools
 import shutil
 from pathlib import Path
 
@@ -17,6 +18,7 @@ HOW_TO_GET = {
     "bash": "apt-get install bash",
     "curl": "apt-get install curl",
     "git": "apt-get install git",
+    "unshare": "apt-get install util-linux",
     "the agent CLIs": "./dev agents",
     "a sandbox": "a Linux that gives user namespaces to everybody",
 }
@@ -39,5 +41,10 @@ def need_agents() -> Path:
 
 def need_sandbox() -> None:
     """Skips the calling test on a machine that cannot confine commands."""
-    if why := why_not():
+    if why := _why_no_sandbox():
         pytest.skip(f"needs a sandbox ({HOW_TO_GET['a sandbox']}): {why}")
+
+
+@functools.cache
+def _why_no_sandbox() -> str:
+    return why_not()

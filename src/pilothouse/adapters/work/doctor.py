@@ -1,4 +1,4 @@
-"""What this machine can do to end process trees for certain. Looks, changes nothing."""
+"""What this machine can do to end process trees for certain, and to confine them. Looks, changes nothing."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import signal
 import sys
 from pathlib import Path
+
+from pilothouse.adapters.work.sandbox import probe
 
 
 def capabilities() -> list[tuple[str, bool, str]]:
@@ -31,6 +33,7 @@ def capabilities() -> list[tuple[str, bool, str]]:
             "the tree of a command can be walked",
             "/proc is missing, or the kernel was built without CONFIG_PROC_CHILDREN",
         ),
+        *probe.capabilities(),
     ]
 
 

@@ -33,7 +33,7 @@ class Scene:
 
     def show(self, *paths: Path, kind: Kind = Kind.READ) -> None:
         """Have ``paths`` appear where they are, and the links on the way to them. What does not exist is left out."""
-        for path in sorted(paths, key=lambda path: len(path.parts)):
+        for path in sorted(dict.fromkeys(paths), key=lambda path: len(path.parts)):
             links, real = trail(path)
             self._entries += (entry for entry in links if entry not in self._entries)
             if Path(real).exists():

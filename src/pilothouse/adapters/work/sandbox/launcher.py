@@ -28,7 +28,7 @@ def main() -> NoReturn:
         confine(Policy.from_json(text))
         os.chdir(here)
     except OSError as error:
-        _give_up(CANNOT_CONFINE, f"not run, because it cannot be confined: {error}")
+        _give_up(CANNOT_CONFINE, f"not run, because it cannot be confined: {_reason(error)}")
     try:
         program = spawn.find_program(argv[0], os.environ.get("PATH", os.defpath))
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores both, and what it starts would do so too
@@ -67,6 +67,11 @@ def _enter_namespaces(*, with_network: bool) -> None:
             os.write(descriptor, text.encode("ascii"))
         finally:
             os.close(descriptor)
+
+
+def _reason(error: OSError) -> str:
+    about = f" ({error.filename})" if error.filename else ""
+    return f"{error.strerror or error}{about}"
 
 
 def _give_up(status: int, why: str) -> NoReturn:

@@ -7,7 +7,7 @@ is seen is ``folders`` and ``programs``; the process that enforces it is ``launc
 from __future__ import annotations
 
 import os
-import pwd
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +19,9 @@ from pilothouse.adapters.work.sandbox.policy import Kind, Policy
 from pilothouse.adapters.work.sandbox.probe import ensure_possible
 from pilothouse.adapters.work.sandbox.programs import installations
 from pilothouse.core.plan.spec import Network, SandboxSpec
+
+if sys.platform != "win32":
+    import pwd
 
 _POINTS_OUTSIDE = frozenset({"XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY"})
 _PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy", "ftp_proxy"})
@@ -71,10 +74,12 @@ def sandboxed(
     scene = Scene()
     for name in ("/tmp", "/var/tmp"):
         scene.replace(Path(name), private / "tmp")
-    scene.show(*system())
+    shown = [*system()]
+    scene.show(*shown)
     scene.hide(*homes, data_dir)
-    found = installations(argv[0], env.get("PATH", os.defpath), homes)
-    scene.show(*(path for path in found if not path.resolve().is_relative_to(data_dir.resolve())))
+    found = dict.fromkeys(installations(argv[0], env.get("PATH", os.defpath), homes, shown))
+    own = data_dir.resolve()
+    scene.show(*(path for path in found if not path.resolve().is_relative_to(own)))
     for path in sorted({*plan_readable, *plan_writable}, key=lambda path: len(path.parts)):
         scene.show(path, kind=Kind.WRITE if path in plan_writable else Kind.READ)
     scene.hide(data_dir)
