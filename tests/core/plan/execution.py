@@ -90,6 +90,7 @@ class Execution:
         bases: dict[str, str] | None = None,
         target_branch: str | None = None,
         update_checkout: bool = False,
+        backoff_ms: int = 30_000,
         **options: Any,
     ) -> None:
         """``capacity`` is what all runs together may use; ``target`` opens the target branch at once; ``bases`` are
@@ -111,6 +112,7 @@ class Execution:
             target_branch=target_branch,
             update_checkout=update_checkout,
             worktree_root="/trees",
+            backoff_ms=backoff_ms,
         )
         self.give(Submit(created=created, built=built))
         if target and self.lifecycle == "RUNNING":
@@ -236,9 +238,11 @@ class Execution:
             self.give(Outcome(key=key, result=ENDED if isinstance(effect, RunWork) else Ended()))
 
     def clean_up(self, result: msgspec.Struct | None = None) -> list[Event]:
-        """All housekeeping that is owed is done, well or with ``result``."""
+        """All that is owed to worktrees is done, well or with ``result``."""
         events = []
         for key, effect in list(self.state.housekeeping.items()):
+            if not isinstance(effect, Rescue | RemoveWorktree):
+                continue
             if result is None and isinstance(effect, Rescue):
                 done: msgspec.Struct = CleanedUp(ref=effect.ref, commit="saved", removed=effect.discard)
             else:
@@ -248,10 +252,11 @@ class Execution:
 
     @property
     def owed(self) -> list[tuple[str, int, str]]:
-        """(node, attempt, what) of the housekeeping that is owed."""
+        """(node, attempt, what) of what is owed to worktrees."""
         found = []
         for effect in self.state.housekeeping.values():
-            assert isinstance(effect, Rescue | RemoveWorktree)
+            if not isinstance(effect, Rescue | RemoveWorktree):
+                continue
             name = self.state.nodes[effect.node_id].node.producer_id
             if isinstance(effect, RemoveWorktree):
                 found.append((name, effect.attempt, "remove"))

@@ -25,7 +25,7 @@ from pilothouse.core.plan.agent_events import (
     NeedsApproval,
 )
 from pilothouse.core.plan.approvals import REFUSE, answered, question_of
-from pilothouse.core.plan.budgets import node_spent, plan_spent, time_left, too_many_turns
+from pilothouse.core.plan.budgets import node_spent, plan_spent, spent, time_left, too_many_turns
 from pilothouse.core.plan.effects import RunWork
 from pilothouse.core.plan.intents import phase_spec
 from pilothouse.core.plan.phases import COMMANDS, Phase, PhaseStatus, Trigger
@@ -41,14 +41,16 @@ from pilothouse.core.run.waits import WaitKind
 Fold = Callable[[PlanState, Any, int], None]
 
 
-def agent_run(state: PlanState, node: NodeState, phase: Phase) -> AgentRun | None:
-    """What there is of an agent when its phase begins; None where none works."""
+def agent_begins(state: PlanState, node: NodeState, phase: Phase) -> AgentRun | None:
+    """What there is of an agent when its phase begins, also when it may not go on; None where none works."""
     spec = phase_spec(node, phase) if phase in COMMANDS else None
     if not isinstance(spec, AgentSpec):
         return None
     before = node.attempt.phases.get(phase)
     used = before.agent.usage if before is not None and before.agent is not None else Tally()
     time_left_ms, time_budget = time_left(state, node)
+    if reason := spent(state, node):
+        state.over[node.node.id] = reason  # by what was told together with the intent to begin
     return AgentRun(
         name=spec.agent,
         session_id=conversation(node, phase, spec),
@@ -100,7 +102,7 @@ def _used(state: PlanState, event: AgentUsed, at: int) -> None:
     if agent is not None:
         agent.usage.add(event.model, event.usage)
         agent.turns += event.usage.turns
-        agent.model = event.model or agent.model
+        agent.model = agent.model or event.model  # small helpers of the agent have models of their own
     node.usage.add(event.model, event.usage)
     node.used += event.usage
     state.usage.add(event.model, event.usage)

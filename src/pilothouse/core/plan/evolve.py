@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pilothouse.core.plan.agent_fold import FOLDS as AGENT_FOLDS
-from pilothouse.core.plan.agent_fold import agent_run, phase_over
+from pilothouse.core.plan.agent_fold import agent_begins, phase_over
 from pilothouse.core.plan.effects import RemoveWorktree, Rescue
 from pilothouse.core.plan.events import (
     AttemptEnded,
@@ -125,7 +125,7 @@ def _phase_started(state: PlanState, event: PhaseStarted, at: int) -> None:
     attempt = node.attempt
     tries = attempt.phases[event.phase].tries if event.phase in attempt.phases else 0
     attempt.phases[event.phase] = PhaseState(
-        status=PhaseStatus.RUNNING, tries=tries + 1, started_at=at, agent=agent_run(state, node, event.phase)
+        status=PhaseStatus.RUNNING, tries=tries + 1, started_at=at, agent=agent_begins(state, node, event.phase)
     )
     _leave(state, event.node_id)
     state.merging = state.merging or event.phase is Phase.MERGE_RI
