@@ -6,20 +6,23 @@ points of the group ``pilothouse.agents``: an ``AgentDriver``, or what makes one
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 
 import msgspec
 
+from pilothouse.adapters.agents.acp import user_agent
 from pilothouse.adapters.agents.driver import AgentDriver
 from pilothouse.adapters.agents.scripted import ScriptedAgent
-from pilothouse.adapters.agents.suggestions import unknown_agent
+from pilothouse.adapters.agents.suggestions import near, unknown_agent
 from pilothouse.core.plan.spec import AgentSpec
 from pilothouse.core.run.agents import AgentConfig, Permissions
 from pilothouse.errors import BadInput, Unavailable
 
 GROUP = "pilothouse.agents"
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
 _OURS: tuple[AgentDriver, ...] = (ScriptedAgent(),)
 
@@ -46,14 +49,20 @@ class Drivers:
             if given.acp:
                 self._loaded[name] = self._spoken_to(name, given)
             elif name not in self:
-                raise unknown_agent(name, self) from None
+                raise BadInput(
+                    f"there is no such agent; there are: {', '.join(self)}",
+                    field=f"agents.{name}",
+                    fix=near(name, self) or "set acp and command for an agent of your own that speaks ACP",
+                )
 
     def _spoken_to(self, name: str, given: AgentConfig) -> AgentDriver:
+        if not _NAME.fullmatch(name):
+            raise BadInput("is not a name", field=f"agents.{name}", fix="use a-z, 0-9 and '-'")
         if name in self:
             raise BadInput("is an agent that is known already", field=f"agents.{name}.acp", fix="use another name")
         if not given.command:
             raise BadInput("is missing", field=f"agents.{name}.command", fix="say what to start")
-        raise BadInput("agents that speak ACP cannot be added yet", field=f"agents.{name}.acp")
+        return user_agent(name, given)
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted({*self._loaded, *self._foreign}))
