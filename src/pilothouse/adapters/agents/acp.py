@@ -1,0 +1,126 @@
+"""Agents that speak the Agent Client Protocol: any program of the user's, and ways to drive others.
+
+Owns how such an agent is launched: a process of ours, the bridge (``acp_bridge``), starts it, speaks with it, and
+prints its news as ``lines`` has them. What is special about one agent is its ``Speech``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+import pilothouse
+from pilothouse.adapters.agents.acp_errand import Errand
+from pilothouse.adapters.agents.driver import AgentDriver, AgentWork, Facts, Launch, Login, Program
+from pilothouse.adapters.agents.lines import LineReader
+from pilothouse.adapters.agents.private import ANSWERS
+from pilothouse.core.plan.spec import AgentSpec, Effort
+from pilothouse.core.run.agents import AgentConfig, AgentReader, Permissions
+from pilothouse.errors import BadInput
+
+# Isolated, so that no file of the worktree is imported by chance; from this very copy of the package.
+_START = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); from pilothouse.adapters.agents.acp_bridge import main; main()"
+)
+
+
+class Speech(msgspec.Struct, frozen=True, kw_only=True):
+    """How one agent is brought to do one piece of work over the protocol."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str] = {}
+    options: dict[str, str] = {}
+    """As in ``Errand``: what its session is to be set to."""
+    model: str = ""
+    """The model that its arguments or variables choose."""
+    auth: str = ""
+    login: str = ""
+    says_errors: bool = False
+    hosts: tuple[str, ...] = ()
+
+
+Speak = Callable[[AgentWork], Speech]
+
+
+class AcpAgent:
+    """Implements ``AgentDriver``. ``base`` drives the same program by its own command line: what the two have in common
+    (its program, its login, its models) is that one's."""
+
+    def __init__(self, facts: Facts, speak: Speak, base: AgentDriver | None = None) -> None:
+        self.facts = facts
+        self._speak = speak
+        self._base = base
+
+    def native(self, found: str) -> tuple[str, ...]:
+        return self._base.native(found) if self._base else (found,)
+
+    def login(self, env: Mapping[str, str], config: AgentConfig) -> Login:
+        return (
+            self._base.login(env, config) if self._base else Login(ok=None, how="it says so when it is asked to work")
+        )
+
+    def check(self, spec: AgentSpec, permissions: Permissions) -> None:
+        if spec.script:
+            raise BadInput("is only for the scripted agent", field="script", fix="remove it")
+
+    def models_command(self, program: Program) -> tuple[str, ...]:
+        return self._base.models_command(program) if self._base else ()
+
+    def models_from(self, output: str) -> tuple[str, ...]:
+        return self._base.models_from(output) if self._base else ()
+
+    def launch(self, work: AgentWork) -> Launch:
+        speech = self._speak(work)
+        errand = Errand(
+            argv=speech.argv,
+            title=self.facts.title,
+            prompt=work.prompt,
+            worktree=work.worktree,
+            folders=work.allowed_folders,
+            answers=str(Path(work.run, ANSWERS)),
+            permissions=work.permissions,
+            session_id=work.session_id,
+            background=_background(work) if work.session_id else "",
+            options=speech.options,
+            model=speech.model,
+            auth=speech.auth,
+            says_errors=speech.says_errors,
+            login=speech.login,
+        )
+        root = str(Path(pilothouse.__file__).resolve().parent.parent)
+        return Launch(
+            argv=(sys.executable, "-I", "-X", "utf8", "-c", _START, root),
+            env=speech.env,
+            stdin=msgspec.json.encode(errand).decode(),
+            hosts=speech.hosts,
+        )
+
+    def reader(self, work: AgentWork) -> AgentReader:
+        return LineReader()
+
+
+def wishes(model: str, effort: Effort | None) -> dict[str, str]:
+    """A model and an effort as what a session is to be set to."""
+    asked = {"model": model, "thought_level": effort or ""}
+    return {category: value for category, value in asked.items() if value}
+
+
+def user_agent(name: str, config: AgentConfig) -> AcpAgent:
+    """An agent of the user's own: the command that is set for it is all that is known of it."""
+    facts = Facts(name=name, title=name, programs=config.command[:1], resumes=True, asks=True, acp=True)
+    return AcpAgent(facts, _speak_as_told)
+
+
+def _speak_as_told(work: AgentWork) -> Speech:
+    return Speech(argv=work.program.argv, options=wishes(work.model, work.effort))
+
+
+def _background(work: AgentWork) -> str:
+    """What a conversation that cannot be gone on with would know."""
+    parts = {"Task": work.task, "Instructions": work.instructions, "About this job": work.context}
+    if work.instructions == work.task:
+        del parts["Instructions"]
+    return "\n\n".join(f"# {title}\n\n{text.strip()}" for title, text in parts.items() if text.strip())

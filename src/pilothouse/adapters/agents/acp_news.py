@@ -1,0 +1,227 @@
+"""From the updates of a conversation over the Agent Client Protocol to news. Pure: values in, values out.
+
+Owns what a tool call is while its updates come in, and what counts as a round. Agents fill the same updates very
+differently: some name the input of a tool later, some show a diff only when they ask, some only when they are done.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any, TypeAlias
+
+from acp.schema import (
+    AgentMessageChunk,
+    AgentPlanUpdate,
+    AgentThoughtChunk,
+    ContentToolCallContent,
+    FileEditToolCallContent,
+    TextContentBlock,
+    ToolCall,
+    ToolCallUpdate,
+)
+
+from pilothouse.core.run.agents import (
+    MAX_TEXT,
+    FileEdited,
+    News,
+    Noted,
+    Reasoning,
+    Text,
+    ToolEnded,
+    ToolStarted,
+    ToolStatus,
+    Used,
+)
+from pilothouse.core.run.usage import Usage
+
+Call: TypeAlias = ToolCall | ToolCallUpdate
+
+_MARKS = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]"}
+_OUTPUTS = ("output", "content", "stdout", "formatted_output")
+"""Where in a structured output the text for people is."""
+
+
+@dataclass
+class _Tool:
+    """A tool call as it is known so far."""
+
+    kind: str = ""
+    name: str = ""
+    title: str = ""
+    input: str = ""
+    output: str = ""
+    edits: dict[str, tuple[str | None, str]] = field(default_factory=dict)
+    """Text before and after, by path."""
+    places: list[str] = field(default_factory=list)
+    told: bool = False
+    ended: bool = False
+    denied: bool = False
+
+    def learn(self, call: Call) -> None:
+        self.kind = call.kind or self.kind
+        self.title = call.title or self.title
+        self.name = _own_name(call) or self.name
+        if call.raw_input:
+            self.input = as_text(call.raw_input)
+        if call.locations:
+            self.places = [place.path for place in call.locations]
+        said = []
+        for content in call.content or ():
+            if isinstance(content, FileEditToolCallContent):
+                self.edits[content.path] = (content.old_text, content.new_text)
+            elif isinstance(content, ContentToolCallContent) and isinstance(content.content, TextContentBlock):
+                said.append(content.content.text)
+        self.output = "\n".join(said) or _output(call.raw_output) or self.output
+
+
+class Updates:
+    """Of one prompt. ``worktree`` is where the agent works: paths are told relative to it."""
+
+    def __init__(self, worktree: str) -> None:
+        self._worktree = PurePath(worktree)
+        self._tools: dict[str, _Tool] = {}
+        self._in_round = False
+        self._written: set[str] = set()
+        self.acted = False
+        """Whether it has said or done anything."""
+        self.sums = Usage()
+        """Tools it used and lines it changed."""
+
+    def news(self, update: object) -> Iterator[News]:
+        """What an update tells. Kinds that say nothing about the work tell nothing."""
+        match update:
+            case AgentMessageChunk(content=TextContentBlock(text=text)) if text:
+                yield from self._round()
+                yield from (Text(text=piece) for piece in _pieces(text))
+            case AgentThoughtChunk(content=TextContentBlock(text=text)) if text:
+                yield from self._round()
+                yield from (Reasoning(text=piece) for piece in _pieces(text))
+            case ToolCall() | ToolCallUpdate():
+                yield from self._call(update)
+            case AgentPlanUpdate(entries=entries):
+                lines = (f"{_MARKS.get(entry.status, '[ ]')} {entry.content}" for entry in entries)
+                yield Noted(text="\n".join(("plan:", *lines))[:MAX_TEXT])
+
+    def asked(self, call: ToolCallUpdate) -> Iterator[News]:
+        """It asks whether it may use a tool: whoever decides has to know the tool by then."""
+        tool = self._learn(call)
+        yield from self._start(call.tool_call_id, tool)
+
+    def about(self, call_id: str) -> tuple[str, str, str]:
+        """Sort, title and input of a tool call that was asked for."""
+        tool = self._tools[call_id]
+        return tool.name or tool.kind or "other", tool.title, tool.input
+
+    def edits(self, call_id: str) -> Iterable[str]:
+        """Paths that a tool call is about, as the agent names them."""
+        tool = self._tools[call_id]
+        return {*tool.edits, *tool.places}
+
+    def denied(self, call_id: str) -> None:
+        self._tools[call_id].denied = True
+
+    def written(self, path: str, before: str | None, after: str) -> Iterator[News]:
+        """It wrote a file through us."""
+        self._written.add(path)
+        yield self._edited(path, before, after)
+
+    def close(self) -> Iterator[News]:
+        """Nothing more will come: tools that have not ended never will."""
+        for call_id, tool in self._tools.items():
+            if tool.told and not tool.ended:
+                yield from self._end(call_id, tool, failed=True)
+
+    def _learn(self, call: Call) -> _Tool:
+        tool = self._tools.setdefault(call.tool_call_id, _Tool())
+        tool.learn(call)
+        return tool
+
+    def _call(self, call: Call) -> Iterator[News]:
+        tool = self._learn(call)
+        if tool.ended:
+            return
+        # Many begin a call before they know its input.
+        if tool.input or call.status not in (None, "pending"):
+            yield from self._start(call.tool_call_id, tool)
+        if call.status in ("completed", "failed"):
+            yield from self._end(call.tool_call_id, tool, failed=call.status == "failed")
+
+    def _start(self, call_id: str, tool: _Tool) -> Iterator[News]:
+        if tool.told:
+            return
+        tool.told = True
+        self.sums += Usage(tool_calls=1)
+        yield from self._round()
+        name = tool.name or tool.kind or "other"
+        yield ToolStarted(call_id=call_id, tool=name, title=tool.title[:MAX_TEXT], input=tool.input[:MAX_TEXT])
+
+    def _end(self, call_id: str, tool: _Tool, *, failed: bool) -> Iterator[News]:
+        tool.ended = True
+        self._in_round = False
+        status = ToolStatus.FAILED if failed else ToolStatus.SUCCEEDED
+        yield ToolEnded(
+            call_id=call_id,
+            tool=tool.name or tool.kind or "other",
+            status=ToolStatus.DENIED if tool.denied else status,
+            output=tool.output[:MAX_TEXT],
+        )
+        if failed or tool.denied:
+            return
+        for path, (before, after) in tool.edits.items():
+            if path in self._written:
+                self._written.discard(path)
+            else:
+                yield self._edited(path, before, after)
+        if tool.kind == "delete" and not tool.edits:
+            yield from (FileEdited(path=self._relative(path), change="deleted") for path in tool.places)
+
+    def _edited(self, path: str, before: str | None, after: str) -> FileEdited:
+        added, removed = lines_changed(before or "", after)
+        self.sums += Usage(lines_added=added, lines_removed=removed)
+        change = "modified" if before else "created"
+        return FileEdited(path=self._relative(path), change=change, lines_added=added, lines_removed=removed)
+
+    def _round(self) -> Iterator[News]:
+        """What it says and does between two results of tools is taken for one answer of its model."""
+        self.acted = True
+        if not self._in_round:
+            self._in_round = True
+            yield Used(usage=Usage(turns=1))
+
+    def _relative(self, path: str) -> str:
+        pure = PurePath(path)
+        return str(pure.relative_to(self._worktree)) if pure.is_relative_to(self._worktree) else path
+
+
+def lines_changed(before: str, after: str) -> tuple[int, int]:
+    """How many lines were added and removed; one that was only moved is neither."""
+    old, new = Counter(before.splitlines()), Counter(after.splitlines())
+    return (new - old).total(), (old - new).total()
+
+
+def as_text(value: Any) -> str:
+    """What an agent gave as JSON, for people."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _output(raw: Any) -> str:
+    if isinstance(raw, dict):
+        found = next((raw[name] for name in _OUTPUTS if isinstance(raw.get(name), str)), None)
+        raw = raw if found is None else found
+    return as_text(raw) if raw else ""
+
+
+def _own_name(call: Call) -> str:
+    """What the agent itself calls the tool, where it says so beside the protocol."""
+    for meta in (call.field_meta or {}).values():
+        if isinstance(meta, dict) and isinstance(name := meta.get("toolName"), str):
+            return name
+    return ""
+
+
+def _pieces(text: str) -> Iterator[str]:
+    return (text[start : start + MAX_TEXT] for start in range(0, len(text), MAX_TEXT))
