@@ -70,8 +70,8 @@ class Outcome(Input, frozen=True, kw_only=True):
 
 
 class Progress(Input, frozen=True, kw_only=True):
-    """An effect reports while it goes on. It may be recorded as these events or dropped, but never changes
-    what is decided."""
+    """An effect reports while it goes on. It is recorded as these events, or some of them; what follows from them
+    is decided from the state, as ever."""
 
     key: str
     events: tuple[Event, ...]
