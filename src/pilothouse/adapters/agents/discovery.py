@@ -13,7 +13,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from pilothouse.adapters.agents.driver import AgentDriver, Facts, Program
 from pilothouse.adapters.agents.environment import AGENT_VARIABLES
@@ -23,6 +23,8 @@ from pilothouse.core.run.agents import AgentConfig
 from pilothouse.errors import Unavailable
 
 T = TypeVar("T")
+File: TypeAlias = tuple[str, int, int]
+"""What a file is recognized by: where it really lies, when it was changed, how large it is."""
 
 PROBE_TIMEOUT_S = 10.0
 KEPT_S = 3600.0
@@ -35,11 +37,12 @@ _MINIMAL = AGENT_VARIABLES - {"HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "S
 
 
 class Found(NamedTuple):
-    """A program that is there and not too old. ``path`` is empty when an agent needs none."""
+    """A program that is there and not too old. ``path`` is empty when an agent needs none; ``file`` changes with it."""
 
     program: Program
     path: str = ""
     version: str = ""
+    file: File = ("", 0, 0)
 
 
 class _Kept(Generic[T]):
@@ -74,13 +77,13 @@ class Discovery:
         """Raises ``Unavailable`` for a program that is missing, cannot be started, or is too old."""
         if not driver.facts.programs and not config.command:
             return Found(Program(argv=()))
-        path = await asyncio.to_thread(self._locate, driver, config)
-        key = (driver.facts.name, config.command, *await asyncio.to_thread(_fingerprint, path))
+        path, file = await asyncio.to_thread(self._locate, driver, config)
+        key = (driver.facts.name, config.command, file)
         async with self._locks.setdefault(driver.facts.name, asyncio.Lock()):
             answer = None if fresh else self._found.get(key)
             if answer is None:
                 try:
-                    answer = await self._ask_version(driver, config, path)
+                    answer = await self._ask_version(driver, config, path, file)
                 except Unavailable as error:
                     answer = error
                 self._found.put(key, answer, FAILURE_KEPT_S if isinstance(answer, Unavailable) else KEPT_S)
@@ -96,7 +99,7 @@ class Discovery:
         command = driver.models_command(found.program)
         if not command:
             return ()
-        key = (command, *await asyncio.to_thread(_fingerprint, found.path or command[0]), tuple(sorted(env.items())))
+        key = (command, found.file, tuple(sorted(env.items())))
         async with self._locks.setdefault(driver.facts.name, asyncio.Lock()):
             answer = None if fresh else self._models.get(key)
             if answer is None:
@@ -109,7 +112,7 @@ class Discovery:
             raise Unavailable(str(answer))
         return answer
 
-    def _locate(self, driver: AgentDriver, config: AgentConfig) -> str:
+    def _locate(self, driver: AgentDriver, config: AgentConfig) -> tuple[str, File]:
         facts = driver.facts
         names = tuple(map(self._expanded, config.command[:1])) or facts.programs
         where = self._environ.get("PATH", os.defpath)
@@ -117,7 +120,8 @@ class Discovery:
             if "/" in name and not name.startswith("/"):
                 raise Unavailable(f"{facts.title}: {name} is not found (give a name on the PATH, or an absolute path)")
             if found := shutil.which(name, path=where):
-                return str(Path(found).absolute())
+                path = str(Path(found).absolute())
+                return path, _fingerprint(path)
         if blocked := _not_executable(names, where):
             raise Unavailable(f"{facts.title}: {blocked} is not executable")
         missing = f"{facts.title} is not installed: there is no {' or '.join(names)} on the PATH"
@@ -127,11 +131,11 @@ class Discovery:
         home = self._environ.get("HOME", "")
         return f"{home}/{name[2:]}" if name.startswith("~/") and home else name
 
-    async def _ask_version(self, driver: AgentDriver, config: AgentConfig, path: str) -> Found:
+    async def _ask_version(self, driver: AgentDriver, config: AgentConfig, path: str, file: File) -> Found:
         facts = driver.facts
         argv = (*(await asyncio.to_thread(driver.native, path)), *config.command[1:])
         if not facts.minimum and config.acp:
-            return Found(Program(argv=argv), path)  # what it makes of --version nobody knows
+            return Found(Program(argv=argv), path, file=file)  # what it makes of --version nobody knows
         env = await asyncio.to_thread(self._minimal, facts)
         answer = await self._ask((*argv, "--version"), env, facts.title)
         text = _VERSION.search(answer.out) or _VERSION.search(answer.errors)
@@ -144,7 +148,7 @@ class Discovery:
             need = ".".join(map(str, facts.minimum))
             have = text[1] if text else "not a version it tells"
             raise Unavailable(f"{facts.title} {need} or newer is needed; {path} is {have}{_again(facts, config)}")
-        return Found(Program(argv=argv, version=version), path, text[1] if text else "")
+        return Found(Program(argv=argv, version=version), path, text[1] if text else "", file)
 
     async def _ask_models(
         self, driver: AgentDriver, command: tuple[str, ...], env: Mapping[str, str]
@@ -174,7 +178,7 @@ class Discovery:
         return kept | facts.quiet | {"HOME": str(home)}
 
 
-def _fingerprint(path: str) -> tuple[str, int, int]:
+def _fingerprint(path: str) -> File:
     try:
         status = Path(path).stat()
     except OSError:
