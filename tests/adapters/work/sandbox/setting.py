@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pilothouse.adapters.work.sandbox.wrap import Sandboxed, sandboxed
 from pilothouse.core.plan.spec import SandboxSpec
@@ -46,19 +47,28 @@ class Setting:
         )
         return done.stdout.strip()
 
-    def wrap(self, argv: Sequence[str], *, addresses: Sequence[str] = (), **spec: object) -> Sandboxed:
+    def wrap(
+        self,
+        argv: Sequence[str],
+        *,
+        addresses: Sequence[str] = (),
+        writable_too: Sequence[Path] = (),
+        **spec: Any,
+    ) -> Sandboxed:
+        """``writable_too``: what the caller adds to what the plan declares."""
         return sandboxed(
             argv,
             self.env,
-            spec=SandboxSpec(**spec),  # type: ignore[arg-type] # test shorthand
+            spec=SandboxSpec(**spec),
             worktree=self.worktree,
             private=self.private,
             data_dir=self.data_dir,
+            writable=writable_too,
             addresses=addresses,
         )
 
     def run(
-        self, script: str, *, addresses: Sequence[str] = (), stdin: str = "", **spec: object
+        self, script: str, *, addresses: Sequence[str] = (), stdin: str = "", **spec: Any
     ) -> subprocess.CompletedProcess[str]:
         """A shell script, confined; the fields of ``spec`` are those of ``SandboxSpec``."""
         wrapped = self.wrap(("sh", "-c", script), addresses=addresses, **spec)

@@ -193,6 +193,17 @@ def test_a_home_that_is_not_writable_is_replaced_and_one_that_is_stays(setting: 
     assert setting.run("echo $HOME", writable=(str(setting.home),)).stdout == f"{setting.home}\n"
 
 
+def test_a_home_of_the_commands_own_in_the_data_directory_is_written_and_nothing_beside_it(setting: Setting) -> None:
+    state = setting.data_dir / "state"
+    state.mkdir()
+    setting.env["HOME"] = str(state)
+    wrapped = setting.wrap(("sh", "-c", f"touch ~/x; touch ~/../y; ls {setting.data_dir}"), writable_too=[state])
+    done = subprocess.run(wrapped.argv, env=wrapped.env, cwd=setting.worktree, capture_output=True, check=False)
+    assert (state / "x").exists()
+    assert not (setting.data_dir / "y").exists()
+    assert b"log.db" not in done.stdout
+
+
 def test_a_missing_program_says_so(setting: Setting) -> None:
     wrapped = setting.wrap(("no-such-program",))
     done = subprocess.run(wrapped.argv, env=wrapped.env, cwd=setting.worktree, capture_output=True, check=False)

@@ -21,6 +21,7 @@ _MNT_DETACH = 2
 
 _SYS_MOUNT_SETATTR = 442
 _AT_FDCWD = -100
+_AT_EMPTY_PATH = 0x1000
 _AT_RECURSIVE = 0x8000
 _MOUNT_ATTR_RDONLY = 1
 
@@ -60,15 +61,24 @@ def bind(source: str, target: str) -> None:
     mount(source, target, flags=MS_BIND | MS_REC)
 
 
-def make_read_only(target: str, *, recursive: bool = True) -> None:
-    """The mount at ``target`` and, with ``recursive``, those below it."""
+def make_read_only(target: str) -> None:
+    """The mount at ``target`` and those below it."""
+    _set_read_only(target, _AT_FDCWD, os.fsencode(target), _AT_RECURSIVE)
+
+
+def make_one_read_only(target: str, descriptor: int) -> None:
+    """The mount whose root ``descriptor`` is, also when others lie over it or in it; ``target`` is for people."""
+    _set_read_only(target, descriptor, b"", _AT_EMPTY_PATH)
+
+
+def _set_read_only(target: str, directory: int, path: bytes, flags: int) -> None:
     attributes = _MountAttributes(set=_MOUNT_ATTR_RDONLY)
     syscall(
         f"make {target} read-only",
         _SYS_MOUNT_SETATTR,
-        _AT_FDCWD,
-        os.fsencode(target),
-        _AT_RECURSIVE if recursive else 0,
+        directory,
+        path,
+        flags,
         ctypes.byref(attributes),
         ctypes.sizeof(attributes),
     )

@@ -31,18 +31,19 @@ def enter(entries: tuple[Entry, ...], scratch: str, hosts: str) -> None:
     kernel.pivot_root(scratch, scratch + _OLD)
     os.chdir("/")
     kernel.bind(_NEW, _NEW)
-    empty = [""]
+    empty = [os.open(_NEW, os.O_PATH | os.O_CLOEXEC)]
     for path in ("/proc", "/sys"):
         _appear(Entry(Kind.READ, path, path))
     _devices()
     for entry in entries:
         _appear(entry)
         if entry.kind is Kind.EMPTY:
-            empty.append(entry.path)
+            empty.append(os.open(_NEW + entry.path, os.O_PATH | os.O_CLOEXEC))
     if hosts:
         _say_hosts(hosts)
-    for path in empty:  # last: the places of later entries had to be made in them
-        kernel.make_read_only(_NEW + path, recursive=False)
+    for descriptor in empty:  # last: the places of later entries had to be made in them
+        kernel.make_one_read_only("an empty directory", descriptor)
+        os.close(descriptor)
     kernel.unmount(_OLD)
     os.chdir(_NEW)
     kernel.pivot_root(".", ".")
