@@ -175,14 +175,6 @@ def test_the_relay_is_no_child_of_the_command(setting: Setting) -> None:
     assert done.stdout == "no child\n"
 
 
-def test_the_relay_cannot_be_signalled(setting: Setting) -> None:
-    with servers(1) as [port]:
-        kill_all = "kill -KILL -1; kill -TERM -1"
-        wrapped = f"{kill_all}; exec {sys.executable} - 127.0.0.1:{port}"
-        done = setting.run(wrapped, stdin=GET, network=Network.LIMITED, addresses=[f"127.0.0.1:{port}"])
-    assert done.stdout == "HELLO\n"
-
-
 def test_proxies_of_the_outside_are_not_named_where_they_cannot_be_reached(setting: Setting) -> None:
     setting.env |= {"HTTPS_PROXY": "http://proxy:3128", "http_proxy": "http://proxy:3128"}
     assert "proxy:3128" in setting.run("env").stdout
