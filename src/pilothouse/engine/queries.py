@@ -5,21 +5,18 @@ Reading changes nothing and starts nothing.
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
-from pilothouse.core.plan.effects import errors_of
 from pilothouse.core.plan.kind import PlanKind
-from pilothouse.core.plan.phases import ORDER, Phase
+from pilothouse.core.plan.phases import Phase
 from pilothouse.core.plan.state import NodeState, PlanState
-from pilothouse.core.plan.transcript import is_told
 from pilothouse.core.plan.view import mermaid, node_detail, plan_brief, plan_view
 from pilothouse.core.run.events import Recorded
 from pilothouse.core.run.lifecycle import Lifecycle
 from pilothouse.core.run.rows import RunRow
 from pilothouse.engine.hub import Batch, Hub
+from pilothouse.engine.plan_logs import PlanLogs, find_node
 from pilothouse.engine.ports import EventStore, Git, LogStore
 from pilothouse.engine.supervisor import Supervisor
 from pilothouse.errors import BadInput, NotFound
@@ -28,8 +25,6 @@ Json = dict[str, Any]
 
 _PAGE = 1000
 """Segments read from the store at a time."""
-_MOST_TOLD = 50_000
-"""Events of one transcript."""
 
 
 class Queries:
@@ -39,7 +34,7 @@ class Queries:
         self._supervisor = supervisor
         self._store = store
         self._hub = hub
-        self._logs = logs
+        self._plan_logs = PlanLogs(supervisor, store, hub, logs)
         self._git = git
 
     async def run(self, run_id: str) -> RunRow:
@@ -128,57 +123,18 @@ class Queries:
         phase: str | None = None,
         attempt: int | None = None,
         tail: int | None = None,
+        raw: bool = False,
     ) -> Json:
-        """What a node's commands printed: {text, parts: [{phase, attempt, to}]}, of one phase or of all, of the
-        last attempt or of the given one. ``tail``: the last lines only. Raises ``BadInput`` for an unknown phase."""
-        wanted = _phases(phase)
+        """See ``PlanLogs.text``."""
         await self._plan_row(plan_id)
-        outputs = await self._supervisor.read(
-            plan_id, lambda state, _: _outputs(state, find_node(state, node), attempt, wanted)
-        )
-        text, parts = "", []
-        for number, name, output in outputs:
-            size = await self._logs.size(output)
-            if not size:
-                continue
-            parts.append({"phase": name, "attempt": number, "to": size})
-            text += await self._read(output, tail)
-        if tail is not None:
-            text = "\n".join(text.splitlines()[-tail:])
-        return {"planId": plan_id, "node": node, "phase": phase or "all", "text": text, "parts": parts}
+        return await self._plan_logs.text(plan_id, node, phase=phase, attempt=attempt, tail=tail, raw=raw)
 
     async def transcript(
         self, plan_id: str, node: str, *, attempt: int | None = None, phase: str = Phase.WORK
     ) -> list[Recorded]:
-        """What the agent of a phase told, in order: its events and its requests, of the last attempt or of the given
-        one; the last ``_MOST_TOLD`` of them. Raises ``BadInput`` for an unknown phase."""
-        wanted = _phase(phase)
+        """See ``PlanLogs.transcript``."""
         await self._plan_row(plan_id)
-        node_id, number = await self._supervisor.read(
-            plan_id, lambda state, _: _attempt(state, find_node(state, node), attempt)
-        )
-        told: deque[Recorded] = deque(maxlen=_MOST_TOLD)
-        after = 0
-        while number and (segments := await self._store.read(plan_id, after, _PAGE)):
-            for segment in segments:
-                told.extend(r for r in self._hub.batch(segment).recorded if is_told(r.event, node_id, number, wanted))
-            after = segments[-1].last_seq
-            await asyncio.sleep(0)
-        return list(told)
-
-    async def _read(self, output: str, tail: int | None) -> str:
-        if tail is not None:
-            return await self._logs.tail(output, tail)
-        chunks: list[bytes] = []
-        offset = 0
-        while True:
-            start, data = await self._logs.read(output, offset)
-            if not data:
-                return b"".join(chunks).decode("utf-8", "replace")
-            if start > offset:
-                chunks.append(f"\n[{start - offset} bytes not kept]\n".encode())
-            chunks.append(data)
-            offset = start + len(data)
+        return await self._plan_logs.transcript(plan_id, node, attempt=attempt, phase=phase)
 
     async def node_diff(self, plan_id: str, node: str) -> Json:
         """What a node changed, against the base it started from: {diff, summary}. Raises ``NotFound`` before it has."""
@@ -206,56 +162,6 @@ class Queries:
         if row.kind != PlanKind.name:
             raise NotFound(f"{plan_id} is a {row.kind}, not a plan")
         return row
-
-
-def find_node(state: PlanState, name: str) -> NodeState:
-    """By id or producer id, else by a name that only one node has. Raises ``NotFound`` with the ones there are."""
-    found = state.find(name)
-    if found is None:
-        named = [n for n in state.nodes.values() if n.node.name.lower() == name.lower()]
-        if len(named) == 1:
-            return named[0]
-        known = ", ".join(n.node.producer_id for n in list(state.nodes.values())[:10])
-        raise NotFound(f"the plan has no node {name!r}; it has {known}")
-    return found
-
-
-def _phases(phase: str | None) -> tuple[Phase, ...]:
-    if phase is None or phase == "all":
-        return ORDER
-    return (_phase(phase),)
-
-
-def _phase(name: str) -> Phase:
-    try:
-        return Phase(name)
-    except ValueError:
-        raise BadInput(f"{name!r} is no phase", field="phase", fix=f"one of all, {', '.join(ORDER)}") from None
-
-
-def _attempt(state: PlanState, node: NodeState, number: int | None) -> tuple[str, int]:
-    """(node id, the number of the attempt that is meant); 0 when there was none yet."""
-    if number is not None and not 1 <= number <= len(node.attempts):
-        raise NotFound(f"Attempt {number} not found; there are {len(node.attempts)}")
-    return node.node.id, len(node.attempts) if number is None else number
-
-
-def _outputs(
-    state: PlanState, node: NodeState, number: int | None, phases: tuple[Phase, ...]
-) -> list[tuple[int, str, str]]:
-    """(attempt, phase, output) of everything that may have printed something."""
-    _, number = _attempt(state, node, number)
-    if not number:
-        return []
-    attempt = node.attempts[number - 1]
-    stem = f"{state.common.run_id}/{node.node.id}/{attempt.number}"
-    found = []
-    for phase in phases:
-        for tried in range(1, (attempt.phases[phase].tries if phase in attempt.phases else 0) + 1):
-            suffix = "" if tried == 1 else f".{tried}"
-            output = f"{stem}/{phase}{suffix}"
-            found += [(attempt.number, str(phase), output), (attempt.number, str(phase), errors_of(output))]
-    return found
 
 
 def _range(state: PlanState, node: NodeState) -> tuple[str, str, str]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+from collections.abc import Mapping
 from contextlib import closing
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -63,8 +65,10 @@ class Client:
         """``query``: None leaves a parameter out."""
         return self.ask("GET", path, query=query, timeout=timeout)
 
-    def post(self, path: str, body: object = None, *, timeout: float = PATIENCE) -> Any:
-        return self.ask("POST", path, body=body if body is not None else {}, timeout=timeout)
+    def post(self, path: str, body: object = None, *, timeout: float = PATIENCE, key: str | None = None) -> Any:
+        """``key``: asked again under the same one, it is done once."""
+        headers = {} if key is None else {"Idempotency-Key": key}
+        return self.ask("POST", path, body=body if body is not None else {}, timeout=timeout, headers=headers)
 
     def delete(self, path: str, /, **query: object) -> Any:
         return self.ask("DELETE", path, query=query)
@@ -77,11 +81,12 @@ class Client:
         query: dict[str, object] | None = None,
         body: object = None,
         timeout: float = PATIENCE,
+        headers: Mapping[str, str] = MappingProxyType({}),
     ) -> Any:
         """The JSON answered, None for an empty answer. ``timeout`` in seconds."""
         try:
             with closing(SocketConnection(self.socket_path, timeout)) as connection:
-                self.send(connection, method, with_query(path, query or {}), body)
+                self.send(connection, method, with_query(path, query or {}), body, **headers)
                 response = connection.getresponse()
                 return self.read(response, response.read())
         except TimeoutError as error:

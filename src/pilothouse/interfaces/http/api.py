@@ -10,6 +10,7 @@ from collections.abc import Callable
 from fastapi import FastAPI
 
 from pilothouse.engine.services import Services
+from pilothouse.interfaces.http.agents import make_agents
 from pilothouse.interfaces.http.approvals import make_approvals
 from pilothouse.interfaces.http.describe import PROBLEMS
 from pilothouse.interfaces.http.docs import install_docs
@@ -46,5 +47,6 @@ def make_api(
     app.include_router(make_events(services, keepalive))
     app.include_router(make_runs(services))
     app.include_router(make_approvals(services))
+    app.include_router(make_agents(services))
     app.include_router(make_repos(services))
     return app

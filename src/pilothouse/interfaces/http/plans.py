@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Header, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -50,8 +50,18 @@ def make_plans(services: Services) -> APIRouter:
     plans, queries, repos = services.plans, services.queries, services.repos
 
     @router.post("", status_code=201, responses=answer(_VIEW, "Accepted; it runs", 201))
-    async def submit(request: Request, body: SubmitPlan) -> Response:
-        """Run a plan. Over TCP its repository must be registered. A plan that is refused has left no trace."""
+    async def submit(
+        request: Request,
+        body: SubmitPlan,
+        key: Annotated[
+            str | None,
+            Header(alias="Idempotency-Key", min_length=1, max_length=200, description="Made anew for each plan."),
+        ] = None,
+    ) -> Response:
+        """Run a plan. Over TCP its repository must be registered. A plan that is refused has left no trace.
+
+        Who does not know whether it was accepted asks again with the same `Idempotency-Key`, and gets the plan that
+        exists."""
         principal = principal_of(request)
         if body.register_repo:
             only_unix(request, "repositories are registered together with a plan")
@@ -61,7 +71,7 @@ def make_plans(services: Services) -> APIRouter:
         if principal.door == "tcp":
             repo, cause = await repos.require(repo), "http"
         origin = Origin(principal.name, cause)
-        plan_id = await plans.submit(spec, origin, repo=repo, update_checkout=body.update_checkout)
+        plan_id = await plans.submit(spec, origin, repo=repo, update_checkout=body.update_checkout, key=key)
         if body.register_repo:
             await repos.add(repo, principal.name)
         return Json(await queries.plan(plan_id), 201, {"location": f"/api/plans/{plan_id}"})
@@ -110,9 +120,10 @@ def make_plans(services: Services) -> APIRouter:
         phase: Annotated[str | None, Query(description="One phase, or `all`.")] = None,
         attempt: Annotated[int | None, Query(ge=1, description="By number; the last when left out.")] = None,
         tail: Annotated[int | None, Query(ge=1, le=100_000, description="Only the last lines.")] = None,
+        raw: Annotated[bool, Query(description="Agents as their programs printed it, not as text.")] = False,
     ) -> Response:
-        """What a node's commands printed."""
-        return Json(await queries.node_logs(plan_id, node, phase=phase, attempt=attempt, tail=tail))
+        """What a node's commands printed, and what its agents told."""
+        return Json(await queries.node_logs(plan_id, node, phase=phase, attempt=attempt, tail=tail, raw=raw))
 
     @router.get(f"{_AT_NODE}/diff", responses=answer({"summary": {"commits": 1, "filesAdded": 1}, "diff": "…"}))
     async def node_diff(plan_id: str, node: str) -> Response:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
+from uuid import uuid4
 
 import typer
 
 from pilothouse.core.plan.spec_text import MAX_BYTES, read_data
-from pilothouse.errors import BadInput
+from pilothouse.errors import BadInput, Unavailable
+from pilothouse.interfaces.cli.client import Client
 from pilothouse.interfaces.cli.door import note
 from pilothouse.interfaces.cli.feed import Presses, interrupts
 from pilothouse.interfaces.cli.options import AsJson, DataDir, NoColor, path_given
@@ -18,6 +20,9 @@ from pilothouse.interfaces.cli.printing import print_json
 from pilothouse.interfaces.cli.words import short
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+SUBMIT_PATIENCE = 120.0
+"""Seconds: a large plan is checked, and the programs of its agents are asked for their versions."""
 
 
 @app.command()
@@ -47,7 +52,7 @@ def run(
     presses = Presses()
     with interrupts(presses.press):
         body = {"text": text, "repoPath": str(repo_path), "updateCheckout": update_checkout, "registerRepo": True}
-        view = client.post("/api/plans", body, timeout=120.0)
+        client, view = _submit(client, data_dir, body)
         plan_id = str(view["planId"])
         name = short(plan_id)
         begun = "started"
@@ -67,6 +72,17 @@ def run(
 
         assert data_dir is not None, "verbs are always handed a directory"
         return follow_plan(client, data_dir, plan_id, presses, as_json=as_json, no_color=no_color, stops=True)
+
+
+def _submit(client: Client, data_dir: Path | None, body: dict[str, object]) -> tuple[Client, dict[str, Any]]:
+    """The plan, and a client of whoever runs it. A server that goes away meanwhile may have accepted it or not: the
+    next one is asked under the same key, so that it runs once."""
+    key = str(uuid4())
+    try:
+        return client, client.post("/api/plans", body, timeout=SUBMIT_PATIENCE, key=key)
+    except Unavailable:
+        client = connect(data_dir)
+        return client, client.post("/api/plans", body, timeout=SUBMIT_PATIENCE, key=key)
 
 
 def read_plan(name: str) -> tuple[str, str, Path]:
