@@ -84,14 +84,21 @@ def install(cache: Path = CACHE) -> bool:
         if installed(cache):
             return False
         npm = _npm()
-        _say("installing the agent CLIs for the tests into .dev/agents (once; about 800 MB to fetch, 1.8 GB on disk)")
+        _say("installing the agent CLIs for the tests into .dev/agents (once; about 800 MB to fetch, 1.9 GB on disk)")
         for old in cache.iterdir():
             if old.is_dir():
                 shutil.rmtree(old)
         unfinished = cache / "unfinished"
         unfinished.mkdir()
         (unfinished / "package.json").write_text(json.dumps(MANIFEST, indent=2), encoding="utf-8")
-        quiet = ("--no-audit", "--no-fund", "--no-package-lock", "--no-update-notifier", "--loglevel=error")
+        quiet = (
+            "--include=optional",
+            "--no-audit",
+            "--no-fund",
+            "--no-package-lock",
+            "--no-update-notifier",
+            "--loglevel=error",
+        )
         _run([npm, "install", *quiet], unfinished, INSTALL_S)
         for name in SPARE:
             shutil.rmtree(unfinished / "node_modules" / name, ignore_errors=True)

@@ -42,7 +42,9 @@ Builder = Callable[[Path, Job], Command]
 
 
 def _environment(job: Job, **more: str) -> dict[str, str]:
-    return {"PATH": os.environ["PATH"], "HOME": str(job.home), "LANG": "C.UTF-8", **more}
+    temporary = job.home / "tmp"
+    temporary.mkdir(exist_ok=True)
+    return {"PATH": os.environ["PATH"], "HOME": str(job.home), "TMPDIR": str(temporary), "LANG": "C.UTF-8", **more}
 
 
 def copilot(program: Path, job: Job) -> Command:
@@ -158,9 +160,8 @@ COMMANDS: Mapping[str, Builder] = {
 }
 
 
-def conversation_of(line: Mapping[str, object]) -> str | None:
-    """The id of the conversation in one line of an agent's output, whatever agent it is."""
-    for key in ("thread_id", "sessionID", "session_id", "sessionId"):
-        if found := line.get(key):
-            return str(found)
-    return None
+def conversation_of(output: str) -> str:
+    """The id of the conversation in an agent's output, whatever agent it is. Raises StopIteration for none."""
+    lines = (json.loads(line) for line in output.splitlines())
+    names = ("thread_id", "sessionID", "session_id", "sessionId")
+    return next(str(line[name]) for line in lines for name in names if name in line)

@@ -156,10 +156,11 @@ def test_a_script_may_be_a_function_of_the_question() -> None:
 def test_an_answer_waits_until_the_test_lets_it_go_on(client: Client) -> None:
     with ModelServer([[say("first"), hold("gate"), say(" then")]]) as server, ThreadPoolExecutor() as pool:
         asked = pool.submit(client.ask, server.url)
-        server.wait_for(lambda requests: len(requests) == 1)
+        server.wait_for(lambda requests: server.holding == 1)
         assert server.unanswered == 1
         server.let_go("gate")
         assert asked.result(timeout=30).text == "first then"
+        assert server.holding == 0
 
 
 @pytest.mark.parametrize("turn", [[hang()], [say("half"), hang()], [slow(600), say("a word every ten minutes")]])
@@ -238,9 +239,9 @@ SHELL = RunShell("ls -l")
     ("part", "tool", "args"),
     [
         (FILE, Tool("Write", schema(file_path="string", content="string")), {"file_path": "/w/a/b.txt"}),
-        (FILE, Tool("create", schema(path="string", file_text="string")), {"path": "/w/a/b.txt"}),
+        (WriteFile("b.txt", ""), Tool("create", schema(path="string", file_text="string")), {"path": "/w/b.txt"}),
         (FILE, Tool("write", schema(filePath="string", content="string")), {"filePath": "/w/a/b.txt"}),
-        (FILE, Tool("exec_command", schema(cmd="string")), {"cmd": "printf %s 'two words\n' > a/b.txt"}),
+        (FILE, Tool("exec_command", schema(cmd="string")), {"cmd": "mkdir -p a && printf %s 'two words\n' > a/b.txt"}),
         (SHELL, Tool("shell", schema(command="array")), {"command": ["bash", "-lc", "ls -l"]}),
         (
             SHELL,
@@ -259,6 +260,11 @@ def test_a_file_or_a_command_becomes_a_call_of_the_clients_own_tool(
     made = concrete(part, asked)
     assert made.tool == tool.name
     assert {name: made.args[name] for name in args} == args
+
+
+def test_a_tool_that_makes_no_folders_writes_no_files_in_them() -> None:
+    asked = Asked("m", tools=(Tool("create", schema(path="string")), Tool("bash", schema(command="string"))))
+    assert concrete(FILE, asked) == Call("bash", {"command": "mkdir -p a && printf %s 'two words\n' > a/b.txt"})
 
 
 def test_a_client_without_such_a_tool_fails_the_test() -> None:

@@ -38,6 +38,7 @@ class ModelServer:
         self._requests: list[Received] = []
         self._connections = 0
         self._unanswered = 0
+        self._holding = 0
         self._gates: dict[str | None, asyncio.Event] = {}
         self._errors: list[Exception] = []
         self._ready = threading.Event()
@@ -75,6 +76,11 @@ class ModelServer:
     def unanswered(self) -> int:
         """Requests whose answer is not complete and whose client has not left."""
         return self._unanswered
+
+    @property
+    def holding(self) -> int:
+        """Answers that stand still at a ``hold`` or a ``hang``; what came before it has been sent."""
+        return self._holding
 
     def wait_for(self, met: Callable[[list[Received]], bool], timeout: float = 30.0) -> list[Received]:
         """The requests, once ``met`` holds for them; it is asked anew whenever anything changes here.
@@ -165,15 +171,20 @@ class ModelServer:
             await reply.send_json({"error": {"message": f"nothing is at {received.path}"}}, 404)
 
     async def _held(self, name: str | None) -> None:
-        await self._gate(name).wait()
+        self._count(holding=1)
+        try:
+            await self._gate(name).wait()
+        finally:
+            self._count(holding=-1)
 
     def _gate(self, name: str | None) -> asyncio.Event:
         return self._gates.setdefault(name, asyncio.Event())
 
-    def _count(self, connections: int = 0, unanswered: int = 0) -> None:
+    def _count(self, connections: int = 0, unanswered: int = 0, holding: int = 0) -> None:
         with self._changed:
             self._connections += connections
             self._unanswered += unanswered
+            self._holding += holding
             self._changed.notify_all()
 
 

@@ -11,6 +11,9 @@ from tests.support.models.asked import Asked, Json, Tool
 from tests.support.models.parts import Call, RunShell, WriteFile
 
 WRITERS = ("write", "create", "write_file")
+MAKES_NO_FOLDERS = frozenset({"create"})
+"""Writers for files in folders that exist; what else is written, the client's shell writes."""
+
 SHELLS = ("bash", "exec_command", "shell_command", "run_shell_command", "shell")
 
 SAME_ARGUMENT = {"file_path": "path", "filePath": "path", "file_text": "content", "cmd": "command"}
@@ -34,9 +37,12 @@ WORKING_DIRECTORY = re.compile(
 def concrete(part: WriteFile | RunShell, asked: Asked) -> Call:
     """The call by which this client does it. Raises LookupError when it offers no tool that could."""
     if isinstance(part, WriteFile):
-        if tool := _offered(asked.tools, WRITERS):
+        folder = PurePosixPath(part.path).parent
+        tool = _offered(asked.tools, WRITERS)
+        if tool and not (tool.name in MAKES_NO_FOLDERS and folder.name):
             return Call(tool.name, _arguments(tool, {"path": absolute(part.path, asked), "content": part.content}))
-        part = RunShell(f"printf %s {shlex.quote(part.content)} > {shlex.quote(part.path)}")
+        made = f"mkdir -p {shlex.quote(str(folder))} && " if folder.name else ""
+        part = RunShell(f"{made}printf %s {shlex.quote(part.content)} > {shlex.quote(part.path)}")
     if tool := _offered(asked.tools, SHELLS):
         return Call(tool.name, _arguments(tool, {"command": part.command}))
     raise LookupError(f"no tool for {part} among {[tool.name for tool in asked.tools]}")
