@@ -57,7 +57,7 @@ class Bounds:
     """Not counting pieces of text."""
     notes: int = 500
     """Of the items: notes are what an agent's output holds beside its events, and what junk becomes."""
-    items_in_all: int = 100_000
+    items_in_all: int = 50_000
     """Of those too that are told always, but for usage."""
 
 
@@ -95,10 +95,10 @@ class Telling:
     def line(self, news: Iterable[News], to: int) -> None:
         """All the news of a line that ends at ``to``. What lies in the log already is left out."""
         at_once = False
-        for item in self._within_bounds(map(sound, news)):
+        for item in self._within_bounds(news):
             if to <= self._effect.read_to:
                 continue
-            self._waiting.append(_Told(item, to))
+            self._waiting.append(_Told(sound(item), to))
             self._held += len(item.text) if isinstance(item, Text | Reasoning) else 1
             at_once = at_once or isinstance(item, _AT_ONCE)
         if at_once or self._held > _MOST_HELD:
@@ -168,7 +168,9 @@ class Telling:
 
 
 def _characters(news: News) -> int:
-    return sum(len(value) for value in _strings(news).values())
+    if isinstance(news, Text | Reasoning):
+        return len(news.text)
+    return sum(min(len(value), MAX_TEXT) for value in _strings(news).values())
 
 
 def _strings(news: News) -> dict[str, str]:
