@@ -93,6 +93,13 @@ def test_a_command_of_a_script_is_never_filled_in(worktree: Path) -> None:
     assert story[-1] == "< succeeded {task} api"
 
 
+def test_it_tells_in_the_end_how_many_tools_and_lines_it_was(worktree: Path) -> None:
+    played = act(worktree, '[{write: {path: a, content: "x\\ny"}}, {append: {path: a, content: z}}, {delete: a}]')
+    assert [item.usage for item in played.news if isinstance(item, Used)] == [
+        Usage(tool_calls=3, lines_added=3, lines_removed=2)
+    ]
+
+
 def test_it_tells_of_tokens_as_they_are_used(worktree: Path) -> None:
     replies = "[{use: {model: gpt-5, input: 10, output: 5, cached: 3}}, {use: {model: other, reasoning: 1}}]"
     assert [item for item in act(worktree, replies).news if isinstance(item, Used)] == [

@@ -187,7 +187,7 @@ class Agent:
 
     def _edited(self, verb: str, path: str, output: str, *, change: str, added: int, removed: int) -> None:
         call_id = self._voice.begin(verb, title=path)
-        self._voice.tell("fileEdited", path=path, change=change, lines_added=added, lines_removed=removed)
+        self._voice.edited(path, change, added, removed)
         self._voice.end(call_id, verb, output)
 
     def _expect(self, path: str, wanted: str) -> None:

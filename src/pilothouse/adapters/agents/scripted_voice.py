@@ -22,6 +22,7 @@ class Voice:
     def __init__(self, out: TextIO = sys.stdout) -> None:
         self._out = out
         self._calls = 0
+        self._sums = {"toolCalls": 0, "linesAdded": 0, "linesRemoved": 0}
 
     def tell(self, type: str, **fields: Any) -> None:
         self.raw(json.dumps({"type": type, **fields}, ensure_ascii=False))
@@ -39,6 +40,7 @@ class Voice:
     def begin(self, tool: str, title: str = "", input: str = "") -> str:
         """A use of a tool; answers its id."""
         self._calls += 1
+        self._sums["toolCalls"] += 1
         call_id = str(self._calls)
         self.tell("toolStarted", call_id=call_id, tool=tool, title=title, input=input[:MAX_TOLD])
         return call_id
@@ -46,8 +48,15 @@ class Voice:
     def end(self, call_id: str, tool: str, output: str = "", status: str = "succeeded") -> None:
         self.tell("toolEnded", call_id=call_id, tool=tool, status=status, output=output[:MAX_TOLD])
 
+    def edited(self, path: str, change: str, added: int, removed: int) -> None:
+        self._sums["linesAdded"] += added
+        self._sums["linesRemoved"] += removed
+        self.tell("fileEdited", path=path, change=change, lines_added=added, lines_removed=removed)
+
     def finish(self, error: str = "", *, retry_after_ms: int | None = None) -> None:
         """The verdict: without ``error`` success; with ``retry_after_ms`` a failure that may pass."""
+        if any(self._sums.values()):
+            self.tell("used", usage=self._sums)
         self.tell(
             "finished",
             ok=not error,
