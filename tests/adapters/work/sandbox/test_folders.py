@@ -78,13 +78,20 @@ def test_the_system_has_no_home_and_no_sockets() -> None:
     assert not shown & {"/", "/home", "/root", "/run", "/var", "/tmp"}
 
 
-@pytest.mark.parametrize("name", ["relative", "/no/such/folder", "/", "/etc/passwd", "{data}", "{data}/worktrees"])
+@pytest.mark.parametrize("name", ["relative", "/no/such/folder", "/etc/passwd", "{data}", "{data}/worktrees"])
 def test_a_folder_that_cannot_be_declared_is_refused_by_its_field(base: Path, name: str) -> None:
     data = base / "data"
     (data / "worktrees").mkdir(parents=True)
     with pytest.raises(BadInput) as refused:
         declared([str(base), name.format(data=data)], "sandbox.writable", [data])
     assert refused.value.field == "sandbox.writable[1]"
+
+
+@pytest.mark.parametrize("name", ["/", "link"])
+def test_the_whole_file_system_is_not_shown(base: Path, name: str) -> None:
+    (base / "link").symlink_to("/")
+    with pytest.raises(BadInput):
+        Scene().show(base / name)
 
 
 def test_a_clone_that_borrows_objects_sees_those_of_its_origin(setting: Setting) -> None:

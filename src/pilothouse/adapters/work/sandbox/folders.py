@@ -32,9 +32,14 @@ class Scene:
         return tuple(self._entries)
 
     def show(self, *paths: Path, kind: Kind = Kind.READ) -> None:
-        """Have ``paths`` appear where they are, and the links on the way to them. What does not exist is left out."""
+        """Have ``paths`` appear where they are, and the links on the way to them. What does not exist is left out.
+
+        Raises ``BadInput`` for the root: that would be no sandbox.
+        """
         for path in sorted(dict.fromkeys(paths), key=lambda path: len(path.parts)):
             links, real = trail(path)
+            if real == "/":
+                raise BadInput(f"{str(path)!r} is the whole file system", fix="name the folders that are needed")
             self._entries += (entry for entry in links if entry not in self._entries)
             if Path(real).exists():
                 self._add(Entry(kind, real, real))
@@ -70,15 +75,13 @@ def system() -> Iterator[Path]:
 
 
 def declared(paths: Iterable[str], field: str, private: Iterable[Path]) -> list[Path]:
-    """Folders that a plan names. Raises ``BadInput`` for what is no folder, is the root, or lies in ``private``."""
+    """Folders that a plan names. Raises ``BadInput`` for what is no folder or lies in ``private``."""
     found: list[Path] = []
     for index, name in enumerate(paths):
         path, where = Path(name), f"{field}[{index}]"
         if not path.is_absolute() or not path.is_dir():
             raise BadInput(f"{name!r} is not an absolute path of a folder that exists", field=where)
         real = path.resolve()
-        if real == Path("/"):
-            raise BadInput("the whole file system is no sandbox", field=where, fix="name the folders that are needed")
         if any(real.is_relative_to(own.resolve()) for own in private):
             raise BadInput(f"{name!r} lies in Pilothouse's own data directory", field=where)
         found.append(path)
