@@ -53,16 +53,9 @@ class Running:
         self.ends_at = now + round(program.duration_s * 1000)
         self.timeout_at = now + command.timeout_ms if command.timeout_ms else None
         self._sink = sink
-        errors = command.errors or command.output
-        self._redactors = {name: Redactor(command.redact) for name in (command.output, errors)}
-        self._unwritten = [
-            (now + round(after * 1000), name, data)
-            for after, name, data in heapq.merge(
-                ((after, command.output, data) for after, data in program.output),
-                ((after, errors, data) for after, data in program.errors),
-                key=lambda piece: piece[0],
-            )
-        ]
+        self._errors = command.errors or command.output
+        self._redactors = {name: Redactor(command.redact) for name in (command.output, self._errors)}
+        self._unwritten = self._timetable(program, now)
         if program.not_started:
             self.reason = ExitReason.NOT_STARTED
             self.ends_at = now
@@ -73,6 +66,23 @@ class Running:
         """Bytes of its output, and of its errors if they are kept apart."""
         to, *errors = (self._sink.end(name) for name in self._redactors)
         return to, sum(errors)
+
+    def _timetable(self, program: MemoryProgram, now: int) -> list[tuple[int, str, bytes]]:
+        return [
+            (now + round(after * 1000), name, data)
+            for after, name, data in heapq.merge(
+                ((after, self.command.output, data) for after, data in program.output),
+                ((after, self._errors, data) for after, data in program.errors),
+                key=lambda piece: piece[0],
+            )
+        ]
+
+    def go_on(self, program: MemoryProgram, now: int) -> None:
+        """What it waited for has come: this is what it does from now on. Whoever ended it meanwhile is first."""
+        if self.reason is ExitReason.EXITED:
+            self.program = program
+            self.ends_at = now + round(program.duration_s * 1000)
+            self._unwritten = self._timetable(program, now)
 
     def write(self, until: int) -> None:
         """Write what is due by ``until``."""

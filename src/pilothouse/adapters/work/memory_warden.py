@@ -84,6 +84,14 @@ class MemoryWarden:
         """Let everything happen that is due by now, effects of programs included."""
         self._settle()
 
+    def go_on(self, key: str, program: MemoryProgram) -> None:
+        """A command that waited for something does this from now on; one that has ended does nothing more."""
+        self._settle()
+        if running := self._running.get(key):
+            running.go_on(program, self._clock.now_ms())
+            self._settle()
+            self._wake_all()
+
     # What a client may ask
 
     def adopt(self, owner: Owner) -> None:

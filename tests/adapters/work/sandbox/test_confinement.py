@@ -175,6 +175,14 @@ def test_a_confined_command_has_no_privileges_and_can_mount_nothing(setting: Set
     assert abi() == 0 or "mounted" not in done.stdout
 
 
+def test_nothing_of_the_outside_is_held_open(setting: Setting) -> None:
+    listed = (
+        "import os; print(*sorted(os.listdir('/proc/self/fd'))); print(os.readlink('/proc/self/root'), os.getcwd())"
+    )
+    done = setting.run(f'exec {sys.executable} -c "{listed}"')
+    assert done.stdout == f"0 1 2 3\n/ {setting.worktree}\n"  # 3 is what lists them
+
+
 def test_status_arguments_input_and_directory_are_as_without(setting: Setting) -> None:
     (setting.worktree / "sub").mkdir()
     wrapped = setting.wrap(

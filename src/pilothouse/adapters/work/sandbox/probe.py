@@ -39,14 +39,14 @@ def why_not() -> str:
         return "only Linux has what it takes; leave the sandbox out of the plan, or run Pilothouse in a Linux machine"
     scene = Scene()
     scene.show(*system())
-    with tempfile.TemporaryDirectory(prefix="pilothouse-sandbox-") as scratch:
-        argv = start.argv(Policy(scene.entries, str(Path(scratch).resolve()), "off"), ("true",))
-        try:
+    try:
+        with tempfile.TemporaryDirectory(prefix="pilothouse-sandbox-") as scratch:
+            argv = start.argv(Policy(scene.entries, str(Path(scratch).resolve()), "off"), ("true",))
             tried = subprocess.run(
                 argv, cwd="/", env={}, stdin=subprocess.DEVNULL, capture_output=True, timeout=_WITHIN, check=False
             )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return str(error)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
     if tried.returncode == 0:
         return ""
     said = tried.stderr.decode("utf-8", "replace").strip().splitlines() or [f"status {tried.returncode}"]
