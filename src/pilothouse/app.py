@@ -175,6 +175,7 @@ def doctor(data_dir: Path | None = None) -> list[Check]:
     except PilothouseError as error:
         checks.append(Check("git", False, str(error), f"install git {need} or newer"))
     checks += [Check(name, ok, detail, needed=False) for name, ok, detail in capabilities()]
+    checks.append(_agents_check(data_dir))
     try:
         where = private_dir(read_settings(data_dir=data_dir).data_dir)
         checks.append(Check("data directory", os.access(where, os.W_OK), str(where), "set PILOTHOUSE_DATA_DIR"))
@@ -184,6 +185,24 @@ def doctor(data_dir: Path | None = None) -> list[Check]:
     except (PilothouseError, OSError) as error:
         checks.append(Check("data directory", False, str(error), "set PILOTHOUSE_DATA_DIR to one of your own"))
     return checks
+
+
+def _agents_check(data_dir: Path | None) -> Check:
+    from pilothouse.adapters.agents.local import LocalAgents
+    from pilothouse.settings import read_settings
+
+    try:
+        given = read_settings(data_dir=data_dir)
+        LocalAgents(
+            os.environ,
+            private_root=given.data_dir / "agents",
+            config=given.agent_configs,
+            prices=given.price_table,
+        )
+    except PilothouseError as error:
+        return Check("agents", False, str(error), "correct it: no server starts before that")
+    prices = f"prices from {given.price_table}" if given.price_table else "no prices"
+    return Check("agents", True, f"their settings are right, {prices}; `pilothouse agents` lists them", needed=False)
 
 
 def serve(
@@ -210,6 +229,7 @@ def run_background_owner(data_dir: Path | None) -> None:
     settings = read_settings(data_dir=data_dir)  # with the `.env` of where the client was
     settings.data_dir = settings.data_dir.absolute()
     settings.worktree_root = settings.worktree_root and settings.worktree_root.absolute()
+    settings.prices = settings.prices and settings.prices.absolute()
     os.chdir("/")  # it outlives its client, and must hold no directory that somebody may want to unmount
     _run(_serve(settings, "background", lambda _: None))
 

@@ -5,6 +5,7 @@ Reads no global state: the host's environment is given, as it was when the serve
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import urlsplit
 
@@ -15,6 +16,8 @@ from pilothouse.core.run.secret_names import OWN_PREFIX, is_withheld
 
 MIN_SECRET = 8
 """Characters. Blacking out shorter values would make output unreadable and hide little."""
+_FRAME = "-----"
+"""Begins the lines around a key that are the same for everybody's."""
 
 # fmt: off
 AGENT_VARIABLES = frozenset({
@@ -78,7 +81,8 @@ class HostEnvironment:
     def redact(self, env: Mapping[str, str], inherited: Iterable[str] = ()) -> tuple[str, ...]:
         """The secrets of the host, so that a command that digs them up cannot show them; and those it was given."""
         asked = (env[name] for name in inherited if name in env)
-        return tuple(dict.fromkeys(value for value in (*self._secrets, *_secrets(env), *asked) if _is_worth(value)))
+        found = (form for value in (*self._secrets, *_secrets(env), *asked) for form in _forms(value))
+        return tuple(dict.fromkeys(form for form in found if len(form) >= MIN_SECRET))
 
 
 def _secrets(environ: Mapping[str, str]) -> Iterator[str]:
@@ -98,5 +102,18 @@ def _password(address: str) -> str:
         return ""
 
 
-def _is_worth(value: str) -> bool:
-    return len(value) >= MIN_SECRET
+def _forms(value: str) -> Iterator[str]:
+    """How a value may be printed: as it is, line by line, and in JSON, which agents speak, once or twice quoted."""
+    lines = value.splitlines()
+    yield value
+    if len(lines) > 1:
+        yield from (line for line in lines if not line.startswith(_FRAME))
+    for text in (value, *lines):
+        for in_ascii in (False, True):
+            once = _quoted(text, in_ascii)
+            if once != text:
+                yield from (once, _quoted(once, in_ascii))
+
+
+def _quoted(text: str, in_ascii: bool) -> str:
+    return json.dumps(text, ensure_ascii=in_ascii)[1:-1]
