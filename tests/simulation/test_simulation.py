@@ -14,7 +14,7 @@ import pytest
 from tests.simulation.run import Result, simulate
 
 from pilothouse.adapters.store import refusals
-from pilothouse.core.plan import kind, recover
+from pilothouse.core.plan import agent_flow, recover
 from pilothouse.core.plan.effects import CleanedUp, Rescue, RunWork
 from pilothouse.core.plan.kind import PlanKind
 from pilothouse.core.plan.spec import OnInterrupted
@@ -111,7 +111,7 @@ def test_it_notices_work_that_runs_again_although_a_person_was_to_be_asked(monke
         return lost(state, msgspec.structs.replace(effect, spec=spec))
 
     monkeypatch.setattr(recover, "lost", always_rerun)
-    monkeypatch.setattr(kind, "lost", always_rerun)
+    monkeypatch.setattr(agent_flow, "lost", always_rerun)
     assert "nobody was asked" in noticed(300)
 
 

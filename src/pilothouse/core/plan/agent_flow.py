@@ -47,8 +47,9 @@ def work_ended(state: PlanState, effect: RunWork, result: msgspec.Struct) -> lis
         return [*news, *withdraw(node), *out_of_budget(state, node, effect.phase, over)]
     if isinstance(exit, Exit) and _unexplained(state, node, exit, done=isinstance(result, AgentEnded) and result.ok):
         return [*news, *lost(state, effect)]
-    followed = _agent_ended(state, node, effect, result) if isinstance(result, AgentEnded) else None
-    return [*news, *withdraw(node), *(outcome(state, effect, result) if followed is None else followed)]
+    if isinstance(result, AgentEnded):
+        return [*news, *withdraw(node), *_agent_ended(state, node, effect, result)]
+    return [*withdraw(node), *outcome(state, effect, result)]
 
 
 def _news(effect: RunWork, result: msgspec.Struct) -> list[Event]:
