@@ -18,6 +18,8 @@ from pilothouse.core.plan.spec import Tier
         ("o4-mini", "OpenAI", Tier.FAST),
         ("claude-haiku-4.5", "Anthropic", Tier.FAST),
         ("claude-sonnet-4.5", "Anthropic", Tier.STANDARD),
+        ("claude-opus-4.8-fast", "Anthropic", Tier.PREMIUM),
+        ("grok-code-fast-1", "xAI", Tier.FAST),
         ("claude-opus-4.6-1m", "Anthropic", Tier.PREMIUM),
         ("anthropic/claude-opus-4-6", "Anthropic", Tier.PREMIUM),
         ("gemini-2.5-flash-lite", "Google", Tier.FAST),

@@ -23,6 +23,7 @@ VENDORS = (
     ("kimi", "Moonshot AI"),
     ("glm", "Z.ai"),
     ("llama", "Meta"),
+    ("mai", "Microsoft"),
     ("mistral", "Mistral AI"),
     ("devstral", "Mistral AI"),
     ("codestral", "Mistral AI"),
@@ -30,10 +31,12 @@ VENDORS = (
 """By what the name begins with, after any ``provider/``."""
 
 TIERS = (
-    (Tier.FAST, frozenset({"mini", "nano", "haiku", "flash", "lite", "fast", "small", "air"})),
+    (Tier.FAST, frozenset({"mini", "nano", "haiku", "flash", "lite", "small", "air"})),
     (Tier.PREMIUM, frozenset({"opus", "max", "pro", "ultra", "premium"})),
+    (Tier.FAST, frozenset({"fast"})),
 )
-"""By the words of a name, the first row that fits; what fits none is standard. So ``…-codex-max-mini`` is fast."""
+"""By the words of a name, the first row that fits; what fits none is standard. So a ``max-mini`` is
+fast, and an ``opus-fast``, which answers sooner for more money, is premium."""
 
 _WORDS = re.compile(r"[a-z]+|\d+[a-z]?")
 _LARGE = re.compile(r"[-_]1m(?![a-z0-9])")
