@@ -102,6 +102,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
             ids=ids,
             agents=agents,
             worktree_root=worktree_root,
+            backoff_ms=round(settings.agent_backoff * 1000),
         )
         janitor = Janitor(
             supervisor=supervisor,

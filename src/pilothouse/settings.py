@@ -75,6 +75,12 @@ class Settings(BaseSettings):
         default={},
         description="Per agent: `command`, `baseUrl`, `api`, `apiKeyEnv`, `model`, `env`, `acp`; see docs/agents.md.",
     )
+    agent_backoff: float = Field(
+        default=30.0,
+        ge=0,
+        le=3600,
+        description="Seconds until an agent that was rate limited or disconnected is tried again; doubled each time.",
+    )
     prices: Path | None = Field(
         default=None, description="The price table; by default `prices.toml` beside `config.toml`, if there is one."
     )
