@@ -214,6 +214,19 @@ def test_a_conversation_that_goes_on_is_told_its_trouble_only(machine: Machine) 
         assert "Add the search endpoint" in machine.command(agents, spec, session_id="s1", trouble="x").stdin
 
 
+def test_what_a_new_conversation_would_be_told_is_there_when_the_old_one_is_gone(machine: Machine) -> None:
+    class Forgetful(FakeAgent):
+        def launch(self, work: AgentWork) -> Launch:
+            return Launch(argv=("x",), stdin=work.opening)
+
+    machine.drivers["helper"] = Forgetful("helper", resumes=True)
+    spec = AgentSpec(agent="helper", instructions="Be brief")
+    told = machine.command(machine.agents(), spec, session_id="s1", trouble="tests failed").stdin
+    assert "Add the search endpoint" in told
+    assert "Be brief" in told
+    assert "> tests failed" in told
+
+
 def test_a_new_conversation_has_the_same_id_whenever_its_run_is_asked_for_again(machine: Machine) -> None:
     class Seeing(FakeAgent):
         def launch(self, work: AgentWork) -> Launch:

@@ -110,6 +110,7 @@ def brief(given: AgentWork, work: RunWork, spec: AgentSpec) -> AgentWork:
     changes: dict[str, Any] = {
         "instructions": instructions or work.task,
         "prompt": compose(briefing, resumed=bool(given.session_id)),
+        "opening": compose(briefing),
     }
     return msgspec.structs.replace(given, **changes)
 

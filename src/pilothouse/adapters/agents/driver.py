@@ -71,7 +71,10 @@ class AgentWork(msgspec.Struct, frozen=True, kw_only=True):
     context: str = ""
     """What the job tells every agent that works on it."""
     prompt: str = ""
-    """All it is told, ready to be handed over: task, instructions, context, files to read, rules, past trouble."""
+    """All it is told, ready to be handed over: task, instructions, context, files to read, rules, past trouble. When
+    it goes on with a conversation, only what is new."""
+    opening: str = ""
+    """What ``prompt`` is for a new conversation: for when the one that is to be resumed turns out to be gone."""
     script: str = ""
     """The replies file of a scripted agent, relative to the worktree."""
     worktree: str
