@@ -12,14 +12,16 @@ import pytest
 import yaml
 from tests.support.flow import engine, finished, make_repo, node, run, run_plan
 
-from pilothouse.adapters.agents.registry import check_agent
+from pilothouse.adapters.agents.registry import Drivers
 from pilothouse.adapters.agents.script import replies_for
 from pilothouse.core.plan.build import build_plan
 from pilothouse.core.plan.spec import AgentSpec, JobSpec, PlanSpec, ShellSpec
 from pilothouse.core.plan.spec_parse import parse_plan
+from pilothouse.core.run.agents import Permissions
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples"
+DRIVERS = Drivers({}, foreign=())
 PLANS = sorted(path.name for path in EXAMPLES.glob("*.yaml") if not path.name.endswith(".replies.yaml"))
 
 
@@ -45,7 +47,7 @@ def test_an_example_is_a_plan_that_can_be_built(name: str) -> None:
 @pytest.mark.parametrize("name", PLANS)
 def test_the_agents_of_an_example_are_built_and_have_replies(name: str) -> None:
     for job, work in agents(read(name)):
-        check_agent(work)
+        DRIVERS.require(work.agent).check(work, Permissions.ALLOW)
         if work.agent == "scripted":
             assert replies_for((ROOT / work.script).read_text(encoding="utf-8"), job.producer_id, 1)
 

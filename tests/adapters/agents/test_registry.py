@@ -7,9 +7,9 @@ from importlib.metadata import EntryPoint
 import pytest
 from tests.adapters.agents.fakes import FakeAgent
 
-from pilothouse.adapters.agents.registry import DRIVERS, GROUP, Drivers, check_agent
+from pilothouse.adapters.agents.registry import DRIVERS, GROUP, Drivers
 from pilothouse.core.plan.spec import AgentSpec
-from pilothouse.core.run.agents import AgentConfig
+from pilothouse.core.run.agents import AgentConfig, Permissions
 from pilothouse.errors import BadInput, Unavailable
 
 instance = FakeAgent("instance")
@@ -51,7 +51,7 @@ def test_a_slip_of_the_keyboard_gets_the_nearest_name() -> None:
 )
 def test_a_scripted_agent_without_replies_of_its_repository_is_refused(script: str, message: str) -> None:
     with pytest.raises(BadInput, match=message):
-        check_agent(AgentSpec(agent="scripted", script=script))
+        Drivers({}, foreign=()).require("scripted").check(AgentSpec(agent="scripted", script=script), Permissions.ALLOW)
 
 
 def test_a_package_brings_an_agent_as_a_driver_or_as_what_makes_one() -> None:

@@ -17,8 +17,7 @@ from pilothouse.adapters.agents.acp import user_agent
 from pilothouse.adapters.agents.driver import AgentDriver
 from pilothouse.adapters.agents.scripted import ScriptedAgent
 from pilothouse.adapters.agents.suggestions import near, unknown_agent
-from pilothouse.core.plan.spec import AgentSpec
-from pilothouse.core.run.agents import AgentConfig, Permissions
+from pilothouse.core.run.agents import AgentConfig
 from pilothouse.errors import BadInput, Unavailable
 
 GROUP = "pilothouse.agents"
@@ -103,22 +102,3 @@ def _load(point: EntryPoint) -> AgentDriver:
     if driver.facts.name != point.name:
         raise ValueError(f"its driver calls itself {driver.facts.name!r}")
     return driver
-
-
-def require(name: str, drivers: Mapping[str, AgentDriver] = DRIVERS) -> AgentDriver:
-    """One of our own drivers. Raises ``BadInput`` for any other name."""
-    if (driver := drivers.get(name)) is not None:
-        return driver
-    raise unknown_agent(name, drivers)
-
-
-def check_agent(
-    spec: AgentSpec,
-    permissions: Permissions = Permissions.ALLOW,
-    drivers: Mapping[str, AgentDriver] = DRIVERS,
-) -> None:
-    """Whether an agent can be given this work here and now: to be asked before a plan is accepted.
-
-    Raises ``BadInput`` naming the field of the spec (``agent``, ``script``), ``Unavailable`` for what is missing.
-    """
-    require(spec.agent, drivers).check(spec, permissions)
