@@ -391,6 +391,20 @@ class TestWorktrees:
         assert commit != world.base
         assert world.ref("refs/heads/feature") == world.base
 
+    def test_a_head_that_is_a_link_is_not_taken_for_detached_whatever_lies_where_it_leads(
+        self, world: RealWorld, path: str
+    ) -> None:
+        before = world.ref("refs/heads/main")
+        admin = Path(sh(path, "rev-parse", "--absolute-git-dir"))
+        (admin / "refs/heads").mkdir(parents=True, exist_ok=True)
+        (admin / "refs/heads/main").write_text(f"{world.base}\n")
+        (admin / "HEAD").unlink()
+        (admin / "HEAD").symlink_to("refs/heads/main")
+        world.write(path, "new.txt", "n\n")
+        commit = committed(world, path)
+        assert commit != world.base
+        assert world.ref("refs/heads/main") == before
+
     def test_a_submodule_is_checked_out(self, world: RealWorld, tmp_path: Path) -> None:
         library = RealWorld(tmp_path / "library")
         allow = {"GIT_ALLOW_PROTOCOL": "file"}

@@ -112,16 +112,17 @@ class CommandFactory:
             raise Unavailable("there is no place for a sandbox")
         _, run = self._private.prepare(work.plan_id, work.node_id, work.output)
         agent = work.spec if isinstance(work.spec, AgentSpec) else None
+        folders = agent.allowed_folders if agent else ()  # the plan's words, so checked like those of its sandbox
         homes = [Path(home).resolve() for home in (command.env.get("HOME"), self.host.get("HOME")) if home]
         found = sandboxed(
             command.argv,
             command.env,
-            spec=work.sandbox,
+            spec=msgspec.structs.replace(work.sandbox, writable=(*work.sandbox.writable, *folders)),
             worktree=root,
             private=run / "sandbox",
             data_dir=self._data_dir,
             readable=installations(program[0], command.env.get("PATH", os.defpath), homes) if program else (),
-            writable=[Path(folder) for folder in (state, *(agent.allowed_folders if agent else ())) if folder],
+            writable=[Path(state)] if state else (),
             addresses=[*(launch.hosts if launch else ()), *(agent.allowed_urls if agent else ())],
         )
         return msgspec.structs.replace(command, argv=found.argv, env=found.env)

@@ -70,8 +70,11 @@ def registered(common_dir: str) -> Iterator[tuple[Path, Path]]:
 
 
 def detached_head(admin: Path) -> str | None:
-    """The commit of a detached HEAD; None when HEAD names a branch or cannot be read this way."""
-    content = read(admin / "HEAD")
+    """The commit of a detached HEAD; None when HEAD names a branch or cannot be read this way.
+
+    A link names a branch to git, whatever the file it leads to holds: following it would have that branch moved."""
+    head = admin / "HEAD"
+    content = None if head.is_symlink() else read(head)
     return content.decode("ascii") if content is not None and _DETACHED.match(content) else None
 
 
