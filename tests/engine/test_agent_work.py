@@ -261,6 +261,28 @@ def test_output_that_cannot_be_read_for_a_while_is_read_later(monkeypatch: pytes
     run(test)
 
 
+def test_a_question_that_could_not_be_read_is_asked_although_nothing_more_is_printed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test() -> None:
+        desk = Desk(printing(Asked(request_id="r", tool="t"), duration_s=1000.0))
+        read, failures = desk.logs.read, [StoreFailed("no")]
+
+        async def sometimes(output: str, start: int = 0, limit: int = 1 << 20) -> tuple[int, bytes]:
+            if failures:
+                raise failures.pop()
+            return await read(output, start, limit)
+
+        monkeypatch.setattr(desk.logs, "read", sometimes)
+        following = asyncio.create_task(desk.follow())
+        await desk.clock.sleep(10.0)
+        assert len(desk.events(NeedsApproval)) == 1
+        following.cancel()
+        await asyncio.wait((following,))
+
+    run(test)
+
+
 def test_output_that_cannot_be_read_at_all_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         desk = Desk(printing(DONE))

@@ -26,7 +26,7 @@ class Faults:
         """Seconds of delay handed out so far."""
         self.delayed_until = 0.0
         """When the last of them is over."""
-        self.failed_at = dict.fromkeys(("store", "git", "executor"), 0)
+        self.failed_at = dict.fromkeys(("store", "git", "executor", "agents", "logs"), 0)
         """Failures that were raised, by port."""
         self.quiet = False
         """No failures and no long delays from here on."""
@@ -51,7 +51,7 @@ class Faults:
         if self.quiet or not left or self.random.random() >= 0.02:
             return None
         self.budget[port] = left - 1
-        if port == "store":
+        if port in ("store", "logs"):
             return StoreFailed(f"simulated: {operation}")
         if port == "git":
             return GitFailed(["simulated", operation], 128, "simulated")

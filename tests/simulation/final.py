@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from tests.simulation.programs import OWN
 from tests.simulation.same import differences
+from tests.simulation.told import judge_agents
 from tests.simulation.watch import RunWatch, recorded_in
 from tests.simulation.world import REPO, World
 
@@ -23,6 +24,7 @@ def judge_end(world: World) -> None:
     for run_id, run in world.watch.runs.items():
         _judge_log(world, run_id, run)
         _judge_plan(world, run_id, run.state)
+        judge_agents(world, run_id, run.log, run.state, world.disk.runs[run_id].row)
     _judge_user(world)
 
 

@@ -14,22 +14,26 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import aclosing
 from typing import Any, NoReturn, cast
 
+from tests.simulation.agents import LINGER_S, agent_argv
 from tests.simulation.world import World
 
+from pilothouse.adapters.agents.commands import least
 from pilothouse.adapters.agents.memory import MemoryAgents
 from pilothouse.adapters.git.memory import MemoryGit
 from pilothouse.adapters.store.memory import MemoryEventStore
 from pilothouse.adapters.work.memory import MemoryExecutor
 from pilothouse.core.plan.effects import RunWork
 from pilothouse.core.plan.kind import PlanKind
-from pilothouse.core.plan.spec import ProcessSpec
+from pilothouse.core.plan.spec import AgentSpec, ProcessSpec
+from pilothouse.core.run.agents import AgentReader
 from pilothouse.core.run.commands import Command, Exit, Grew, Inventory
 from pilothouse.core.run.events import Recorded
 from pilothouse.core.run.segments import Append
+from pilothouse.core.run.usage import Usage
 from pilothouse.engine.hub import Hub
 from pilothouse.engine.kinds import REGISTRY
 from pilothouse.engine.plan_effects import PlanEffects
-from pilothouse.engine.ports import Clock, EventStore, Executor, Git
+from pilothouse.engine.ports import Agents, Clock, EventStore, Executor, Git, LogStore
 from pilothouse.engine.supervisor import Driven, Supervisor, supervising
 from pilothouse.errors import PilothouseError
 
@@ -57,8 +61,9 @@ class Life:
             cast(Git, GuardedGit(self, "git", MemoryGit(world.git))),
             executor,
             cast(Clock, GuardedClock(self)),
-            MemoryAgents(world.agents, command_of),
-            world.logs,
+            cast(Agents, GuardedAgents(self, "agents", MemoryAgents(world.agents, command_of))),
+            cast(LogStore, Guarded(self, "logs", world.logs)),
+            linger_s=LINGER_S,
         )
         store = cast(EventStore, GuardedStore(self, "store", MemoryEventStore(world.disk)))
         async with supervising(
@@ -234,6 +239,25 @@ class GuardedExecutor(Guarded):
                 yield item
 
 
+class GuardedAgents(Guarded):
+    """Plain commands are made without delay, so that plans without agents stay what they were."""
+
+    async def command(self, work: RunWork) -> Command:
+        agents = cast(MemoryAgents, self._twin)
+        if not self._life.world.has_agents:
+            return await agents.command(work)
+        await self._life.before("agents", "command")
+        command = await agents.command(work)
+        await self._life.after("agents", None)
+        return command
+
+    def reader(self, work: RunWork) -> AgentReader:
+        return cast(MemoryAgents, self._twin).reader(work)
+
+    def priced(self, model: str, usage: Usage) -> Usage:
+        return cast(MemoryAgents, self._twin).priced(model, usage)
+
+
 class ComparedHub(Hub):
     def __init__(self, life: Life, store: EventStore) -> None:
         super().__init__(store, REGISTRY)
@@ -260,6 +284,14 @@ class GuardedClock:
 def command_of(effect: RunWork) -> Command:
     """What the simulated executor is told; what it will do is drawn from its key when it starts."""
     spec = effect.spec
+    if isinstance(spec, AgentSpec):
+        return Command(
+            argv=agent_argv(effect, spec),
+            cwd=effect.path,
+            output=effect.output,
+            errors=effect.errors,
+            timeout_ms=least(spec.timeout_ms, effect.time_left_ms),
+        )
     assert isinstance(spec, ProcessSpec)
     return Command(
         argv=(spec.executable, *spec.args),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
+from tests.simulation.agents import SimulatedAgent
+
 from pilothouse.adapters.work.memory import MemoryProgram
 from pilothouse.core.run.commands import Command
 
@@ -16,7 +18,9 @@ OWN = "own-{}.txt"
 
 
 def program(world: World, command: Command, key: str) -> MemoryProgram:
-    """``argv`` is (role, file stem, behaviour flags)."""
+    """``argv`` is (role, file stem, behaviour flags), or what ``agents`` says."""
+    if command.argv[0] == "agent":
+        return _agent(world, command, key)
     role, stem, flags = command.argv
     random = Random(f"{world.seed}/{key}")
     roll = random.random()
@@ -54,3 +58,27 @@ def program(world: World, command: Command, key: str) -> MemoryProgram:
         ignores_term=random.random() < 0.15,
         effect=done,
     )
+
+
+def _agent(world: World, command: Command, key: str) -> MemoryProgram:
+    _, phase, stem, flags, _ = command.argv
+
+    def write(done: bool) -> None:
+        if command.cwd not in world.repo.worktrees:
+            world.watch.broken(f"the worktree of {key} was removed while it ran")
+            return
+        files = world.git.worktree(command.cwd).files
+        if phase != "work" or "n" in flags:
+            return
+        if not done:
+            files[f"draft-{stem}.txt"] = f"half done by {key}\n"
+            return
+        files.pop(f"draft-{stem}.txt", None)
+        files[OWN.format(stem)] = f"by {key}\n"
+        for flag in flags:
+            if flag.isdigit():
+                files[f"shared{flag}.txt"] = f"by {stem}\n"
+
+    write(False)
+    agent = world.at_work[key] = SimulatedAgent(world, command, key, write)
+    return agent.begin()

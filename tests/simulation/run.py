@@ -75,13 +75,17 @@ def _given(submit: Submit) -> Input:
     return submit
 
 
-def simulate(seed: int) -> Result:
-    """Everything follows from ``seed``."""
+def simulate(seed: int, *, agents: bool | None = None) -> Result:
+    """Everything follows from ``seed``; also whether there are ``agents``, unless that is said."""
     random = Random(seed)
     loop = VirtualLoop(STEPS)
     troubled = random.random() < 0.3
     budget = {port: random.choice((0, 1, 1, 2)) for port in ("store", "git", "executor")} if troubled else {}
     world = World(seed, loop, Faults(Random(seed ^ 0xFA17), budget))
+    drawn = Random(seed ^ 0xA6E7)
+    world.has_agents = drawn.random() < 0.6 if agents is None else agents
+    if world.has_agents and troubled:
+        world.faults.budget["logs"] = drawn.choice((0, 0, 1, 2))
     target = random.choice((None, "result", "result", "feature/x", "main"))
     world.watch.updates_checkout = random.random() < 0.3
     if random.random() < 0.3:
@@ -96,9 +100,9 @@ def simulate(seed: int) -> Result:
 
     submissions: list[tuple[str, Callable[[], Input]]] = []
     for name in ("p1", "p2")[: random.choice((1, 1, 1, 2))]:
-        given = submit(name, random_plan(random, name, target))
+        given = submit(name, random_plan(random, name, target, drawn if world.has_agents else None))
         submissions.append((name, functools.partial(_given, given)))
-    schedule = Schedule(world, random, submissions, slots=random.choice((1, 2, 3, 8)))
+    schedule = Schedule(world, random, submissions, slots=random.choice((1, 2, 3, 8)), people=drawn)
     listener = _Listener(world)
     logger = logging.getLogger("pilothouse")
     propagate, logger.propagate = logger.propagate, False

@@ -15,6 +15,7 @@ from tests.simulation.world import World
 from pilothouse.core.run.inputs import Answer, Cancel, CancelPart, Input, Pause, Resume, Retry, Stop
 from pilothouse.core.run.lifecycle import Lifecycle
 from pilothouse.core.run.rows import RunRow
+from pilothouse.core.run.waits import WaitKind
 from pilothouse.errors import PilothouseError
 
 HORIZON_S = 5.0
@@ -28,11 +29,18 @@ class Schedule:
     """One simulated run from its submission to its end."""
 
     def __init__(
-        self, world: World, random: Random, submissions: list[tuple[str, Callable[[], Input]]], slots: int
+        self,
+        world: World,
+        random: Random,
+        submissions: list[tuple[str, Callable[[], Input]]],
+        slots: int,
+        people: Random,
     ) -> None:
+        """``people``: those who answer agents. What befalls plans without agents does not depend on them."""
         self.world = world
         self.random = random
         self.slots = slots
+        self._people = people
         self._submissions = submissions
         self._retries: dict[str, int] = {}
         self._seen: list[Life] = []
@@ -54,7 +62,7 @@ class Schedule:
 
     def _moments(self) -> list[tuple[float, Callable[[], None]]]:
         """Everything planned, in order of time."""
-        random = self.random
+        random, people = self.random, self._people
         moments: list[tuple[float, Callable[[], None]]] = []
         for run_id, given in self._submissions:
             moments.append((random.random() * 0.5, partial(self._submit, run_id, given)))
@@ -74,6 +82,8 @@ class Schedule:
             moments.append((0.1 + random.random() ** 2 * HORIZON_S, random.choices(names, weights)[0]))
         if not calm:
             moments.append((HORIZON_S * random.random(), self.world.leaves_checkouts))
+        if self.world.has_agents:
+            moments += [(people.random() * HORIZON_S, self._answers) for _ in range(people.choice((0, 5, 20)))]
         moments.sort(key=lambda moment: moment[0])
         return moments
 
@@ -158,7 +168,7 @@ class Schedule:
         if run is None:
             return
         nodes = list(run.state.nodes.values())
-        waits = list(run.state.common.waits.values())
+        waits = [wait for wait in run.state.common.waits.values() if wait.options]
         producer = self.random.choice(nodes).node.producer_id
         choices: list[tuple[Input, int]] = [
             (Stop(), 6),
@@ -176,6 +186,16 @@ class Schedule:
         inputs, weights = zip(*choices, strict=True)
         for _ in range(self.random.choice((1, 1, 1, 2, 3))):
             self._tell(run_id, self.random.choices(inputs, weights)[0])
+
+    def _answers(self) -> None:
+        """Somebody answers an agent; now and then somebody else does too."""
+        people = self._people
+        for run_id, run in self.world.watch.runs.items():
+            asked = [wait for wait in run.state.common.waits.values() if wait.kind is WaitKind.APPROVAL]
+            if asked and people.random() < 0.7:
+                wait = people.choice(asked)
+                for _ in range(people.choice((1, 1, 1, 2))):
+                    self._tell(run_id, Answer(wait_id=wait.id, answer=people.choice(wait.options), by="somebody"))
 
     def _tell(self, run_id: str, given: Input) -> None:
         life = self.world.life
@@ -229,8 +249,8 @@ class Schedule:
             if not row.counts.get("failed"):  # no target, so nothing was tried at all; or nothing but canceled nodes
                 return Retry() if row.lifecycle is Lifecycle.FAILED else None
             return Retry() if self._retries.get(row.id, 0) < _RETRIES else None
-        if row.waits:
-            wait = row.waits[0]
+        if asked := [wait for wait in row.waits if wait.options]:
+            wait = asked[0]
             return Answer(wait_id=wait.id, answer=wait.options[row.seq % len(wait.options)], by="somebody")
         if row.lifecycle in (Lifecycle.SUCCEEDED, Lifecycle.CANCELED):
             return None

@@ -13,14 +13,17 @@ import msgspec
 import pytest
 from tests.simulation.run import Result, simulate
 
+from pilothouse.adapters.agents.memory import MemoryAgents
 from pilothouse.adapters.store import refusals
-from pilothouse.core.plan import agent_flow, recover
-from pilothouse.core.plan.effects import CleanedUp, Rescue, RunWork
+from pilothouse.core.plan import agent_flow, flow, kind, recover
+from pilothouse.core.plan.effects import AnswerAgent, CleanedUp, Rescue, RunWork
 from pilothouse.core.plan.kind import PlanKind
 from pilothouse.core.plan.spec import OnInterrupted
 from pilothouse.core.plan.state import PlanState
 from pilothouse.core.run.events import Event
 from pilothouse.engine.actor import Actor
+from pilothouse.engine.agent_work import AgentWork
+from pilothouse.engine.effects import Within
 from pilothouse.engine.plan_git import PlanGit
 from pilothouse.errors import PilothouseError, StaleOwner
 
@@ -28,6 +31,7 @@ SEEDS = 2000
 CHUNK = 125
 ONCE_FAILED = (10, 55, 109, 137, 417, 856, 1001, 1538, 2191, 2845, 2926, 3410)
 """Seeds that found something, in the engine or in the simulation itself; see docs/decisions/simulation.md."""
+ONCE_FAILED_WITH_AGENTS = (194, 667, 1163)
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +54,12 @@ def test_every_promise_is_kept(first: int) -> None:
 
 @pytest.mark.parametrize("seed", ONCE_FAILED)
 def test_what_was_found_once_stays_mended(seed: int) -> None:
-    kept(simulate(seed))
+    kept(simulate(seed, agents=False))
+
+
+@pytest.mark.parametrize("seed", ONCE_FAILED_WITH_AGENTS)
+def test_what_was_found_once_with_agents_stays_mended(seed: int) -> None:
+    kept(simulate(seed, agents=True))
 
 
 def test_a_seed_makes_the_same_log_in_every_process() -> None:
@@ -116,7 +125,7 @@ def test_it_notices_work_that_runs_again_although_a_person_was_to_be_asked(monke
 
 
 def test_it_notices_a_stop_that_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PlanKind, "todo", lambda self, state: {**state.open, **state.housekeeping})
+    monkeypatch.setattr(PlanKind, "todo", lambda self, state: {**state.open, **state.timers, **state.housekeeping})
     assert "stopped after" in noticed(300)
 
 
@@ -132,3 +141,41 @@ def test_it_notices_edits_that_are_thrown_away(monkeypatch: pytest.MonkeyPatch) 
 def test_it_notices_too_many_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PlanKind, "demand", lambda self, state: state.ready.working if self._may_start(state) else 0)
     assert "work at once" in noticed(100)
+
+
+# The same for agents.
+
+
+def test_it_notices_news_that_are_told_again_by_the_next_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    follow = AgentWork.run
+
+    async def from_the_start(self: AgentWork, effect: RunWork, within: Within) -> msgspec.Struct:
+        return await follow(self, msgspec.structs.replace(effect, read_to=0), within)
+
+    monkeypatch.setattr(AgentWork, "run", from_the_start)
+    assert "but it printed" in noticed(300)
+
+
+def test_it_notices_news_that_are_lost_with_their_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    follow = AgentWork.run
+
+    async def forget_the_start(self: AgentWork, effect: RunWork, within: Within) -> msgspec.Struct:
+        read_to = 1 << 30 if effect.adopted else 0
+        return await follow(self, msgspec.structs.replace(effect, read_to=read_to), within)
+
+    monkeypatch.setattr(AgentWork, "run", forget_the_start)
+    assert "but it printed" in noticed(300)
+
+
+def test_it_notices_an_answer_that_never_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nowhere(self: MemoryAgents, answer: AnswerAgent) -> None:
+        pass
+
+    monkeypatch.setattr(MemoryAgents, "answer", nowhere)
+    assert "never reached the agent" in noticed(300) or "does not come to an end" in noticed(300)
+
+
+def test_it_notices_an_agent_that_works_on_when_its_budget_is_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kind, "end_spenders", lambda state: [])
+    monkeypatch.setattr(flow, "refusal", lambda state, node, spec: "")
+    assert "budget" in noticed(300)

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from tests.simulation.same import differences
 
 from pilothouse.core.plan.events import AttemptStarted, NodeMoved, NodeRetried, PhaseStarted
+from pilothouse.core.plan.intents import phase_spec
 from pilothouse.core.plan.kind import PlanKind
 from pilothouse.core.plan.phases import Phase
-from pilothouse.core.plan.spec import OnInterrupted
-from pilothouse.core.plan.state import PlanState
+from pilothouse.core.plan.spec import AgentSpec, OnInterrupted
+from pilothouse.core.plan.state import NodeState, PlanState
 from pilothouse.core.plan.states import NodeStatus
 from pilothouse.core.run.commands import Command
 from pilothouse.core.run.events import (
@@ -33,6 +34,7 @@ from pilothouse.core.run.events import (
 from pilothouse.core.run.lifecycle import TERMINAL, TERMINAL_EVENTS, Lifecycle
 from pilothouse.core.run.rows import RunRow, project
 from pilothouse.core.run.segments import Append, Segment
+from pilothouse.core.run.usage import exceeded
 from pilothouse.engine.kinds import REGISTRY
 
 if TYPE_CHECKING:
@@ -60,6 +62,8 @@ class RunWatch:
     leg_open: bool = False
     may_work: dict[str, bool] = field(default_factory=dict)
     """By node: its work may start without asking a person."""
+    came_back: set[str] = field(default_factory=set)
+    """Nodes at work that have waited for an answer in between: nobody kept their place free."""
     acknowledged: int = 0
     """The last sequence number somebody was told was durable."""
     stopping: tuple[float, float, int] | None = None
@@ -146,6 +150,7 @@ class Watch:
         elif isinstance(event, PhaseStarted):
             self._judge_intent(run, event, durable, at)
         elif isinstance(event, AttemptStarted):
+            run.came_back.discard(event.node_id)
             node = state.nodes[event.node_id].node
             parents = [state.nodes[name].status for name in node.dependencies]
             self.check(
@@ -153,10 +158,14 @@ class Watch:
             )
         elif isinstance(event, NodeMoved) and event.new is NodeStatus.SCHEDULED:
             self.check(lifecycle is Lifecycle.RUNNING, f"{at}: a node was scheduled while {lifecycle}")
+        elif isinstance(event, NodeMoved) and event.new is NodeStatus.FAILED:
+            self._judge_end_by_budget(run, event, at)
         elif isinstance(event, NodeRetried):
             run.may_work[event.node_id] = True
-        elif isinstance(event, WaitClosed) and event.answer == "rerun":
-            run.may_work[event.scope] = True
+        elif isinstance(event, WaitClosed):
+            run.came_back.add(event.scope)
+            if event.answer == "rerun":
+                run.may_work[event.scope] = True
 
     def _judge_intent(self, run: RunWatch, event: PhaseStarted, durable: bool, at: str) -> None:
         lifecycle = run.state.common.lifecycle
@@ -164,16 +173,46 @@ class Watch:
         self.check(event.key not in run.keys, f"{at}: the key {event.key} was used before")
         run.keys[event.key] = durable
         node = run.state.nodes[event.node_id].node
+        if isinstance(phase_spec(run.state.nodes[event.node_id], event.phase), AgentSpec):
+            self._judge_budget(run, event, at)
         if event.phase is Phase.WORK and node.work and node.work.on_interrupted is OnInterrupted.REVIEW:
-            self.check(run.may_work.get(event.node_id, True), f"{at}: {event.key} runs again and nobody was asked")
+            # An agent goes on with its conversation, in the same worktree, without being told to.
+            goes_on = isinstance(node.work, AgentSpec) and run.state.nodes[event.node_id].attempt.resume_from
+            allowed = goes_on is Phase.WORK or run.may_work.get(event.node_id, True)
+            self.check(allowed, f"{at}: {event.key} runs again and nobody was asked")
             run.may_work[event.node_id] = False
+
+    def _judge_budget(self, run: RunWatch, event: PhaseStarted, at: str) -> None:
+        state = run.state
+        node = state.nodes[event.node_id]
+        for budget, used in ((node.node.budget, node.used), (state.plan.budget, state.used)):
+            why = exceeded(budget, used) if budget is not None else ""
+            self.check(not why, f"{at}: an agent begins, although its budget is used up: {why}")
+
+    def _judge_end_by_budget(self, run: RunWatch, event: NodeMoved, at: str) -> None:
+        """A node that failed for its budget had used it up, and nobody else's."""
+        state = run.state
+        node = state.nodes[event.node_id]
+        if not event.reason.startswith("Budget reached: "):
+            return
+        budgets = ((node.node.budget, node.used), (state.plan.budget, state.used))
+        spent = any(budget is not None and exceeded(budget, used) for budget, used in budgets)
+        by_time = (
+            node.node.budget is not None and node.node.budget.time_ms is not None and " s are used" in event.reason
+        )
+        self.check(spent or by_time or "maxTurns" in event.reason, f"{at}: it is not so that {event.reason}")
 
     def _after_batch(self, life: Life, run_id: str, run: RunWatch, before: Lifecycle, events: Iterable[Event]) -> None:
         state, now = run.state, run.state.common.lifecycle
         cap = state.plan.max_parallel
-        self.check(not cap or state.slots <= cap, f"{run_id}:{run.seq}: {state.slots} work at once, {cap} may")
+        working = sum(_works(node) for node in state.nodes.values())
+        self.check(working == state.slots, f"{run_id}:{run.seq}: {working} work, {state.slots} slots are held")
+        # An agent that was answered goes on at once: it never ended, and others may have taken its slot.
+        too_many = cap and state.slots > cap + _came_back(run)
+        self.check(not too_many, f"{run_id}:{run.seq}: {state.slots} work at once, {cap} may")
         if life.supervisor is not None and any(_takes_a_slot(state, event) for event in events):
-            live = [self.runs[other].state.slots for other in life.supervisor.live if other in self.runs]
+            others = [self.runs[other] for other in life.supervisor.live if other in self.runs]
+            live = [other.state.slots - _came_back(other) for other in others]
             # A run that was halted had given its slots back; once it is brought up again there may be too many at work.
             excused = self.world.faults.failed_at["store"] > 0
             within = sum(live) <= life.slots or excused
@@ -315,6 +354,16 @@ class Watch:
         self.check(allowed, f"{branch} is moved for {effect.key} while its run is {lifecycle}")
         target = run.state.target
         self.check(target is not None and target.branch == branch, f"{branch} is moved, the target is {target}")
+
+
+def _works(node: NodeState) -> bool:
+    """Whether it occupies a place: it is under way, and does not wait for anybody."""
+    under_way = node.status in (NodeStatus.SCHEDULED, NodeStatus.RUNNING)
+    return under_way and not node.node.is_coordination and not node.waits
+
+
+def _came_back(run: RunWatch) -> int:
+    return sum(_works(run.state.nodes[node_id]) for node_id in run.came_back)
 
 
 def _takes_a_slot(state: PlanState, event: Event) -> bool:

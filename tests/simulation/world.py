@@ -7,19 +7,23 @@ in the repository. Which of that happens when is the schedule's.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from random import Random
 from typing import TYPE_CHECKING
 
+from tests.simulation.agents import SimulatedAgent
 from tests.simulation.faults import Faults
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.programs import program
 from tests.simulation.watch import Watch
 
 from pilothouse.adapters.agents.memory import AgentWorld
+from pilothouse.adapters.agents.pricing import Price
 from pilothouse.adapters.git.memory_world import MemoryWorld as GitWorld
 from pilothouse.adapters.store.memory import MemoryWorld as Disk
 from pilothouse.adapters.store.memory_output import MemoryLogStore
 from pilothouse.adapters.work.memory import MemoryProgram, MemoryWarden
+from pilothouse.core.plan.effects import AnswerAgent
 from pilothouse.core.run.commands import Command
 
 if TYPE_CHECKING:
@@ -56,7 +60,10 @@ class World:
         self.repo = self.git.add_repository(REPO, files)
         self.repo.worktrees[REPO].files["notes.txt"] = "not committed\n"
         self.logs = MemoryLogStore()
-        self.agents = AgentWorld()
+        self.agents = AgentWorld(prices={"m": Price(input=1.0, output=4.0)}, answered=self._answered)
+        self.has_agents = False
+        self.at_work: dict[str, SimulatedAgent] = {}
+        """Agents that were started, by the key of their command."""
         self.warden = MemoryWarden(self.clock, self._started, self.logs, orphan_grace=ORPHAN_GRACE_S)
         self.watch = Watch(self)
         self.life: Life | None = None
@@ -76,6 +83,18 @@ class World:
     def _started(self, command: Command, key: str) -> MemoryProgram:
         self.watch.command_starts(command, key)
         return program(self, command, key)
+
+    def printed(self, output: str) -> Iterator[bytes]:
+        """All that is kept of an output, which in these small worlds is all there was."""
+        segments = self.logs._outputs.get(tuple(output.split("/")), {})
+        return (bytes(segments[start]) for start in sorted(segments))
+
+    def _answered(self, answer: AnswerAgent) -> None:
+        agent = self.at_work[answer.output]  # an agent's output is called like its command
+        self.warden.settle()
+        program = agent.answered(answer) if answer.output in self.warden.running() else None
+        if program is not None:
+            self.warden.go_on(answer.output, program)
 
     # What happens to it.
 

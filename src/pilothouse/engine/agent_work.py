@@ -40,7 +40,7 @@ _READ_WHEN_UNWANTED = 1 << 20
 _ERRORS = 32 << 10
 """Bytes at the end of standard error that tell why an agent failed."""
 _PATIENCE_S = (0.05, 0.2, 1.0)
-"""Pauses before output that could not be read is read again, once nothing more will come."""
+"""Pauses before output that could not be read is read again; the last one for as long as the process runs."""
 
 
 class AgentWork:
@@ -76,10 +76,12 @@ class AgentWork:
         if not isinstance(ended, Exit):
             return ended
         await output.read_to_the_end(self._clock, _READ_WHEN_UNWANTED if within.unwanted.is_set() else None)
+        if ended.output_to < output.position:  # an executor that lost it does not know what it printed
+            ended = msgspec.structs.replace(ended, output_to=output.position)
         judged = await output.judge(ended)
-        took = max(0, ended.ended_at - ended.started_at) if ended.started_at else 0
-        news = telling.at_the_end((*judged.news, Used(usage=Usage(wall_ms=took))))
-        return msgspec.structs.replace(judged, news=news)
+        took = ended.ended_at - ended.started_at if ended.started_at else 0
+        time = (Used(usage=Usage(wall_ms=took)),) if took > 0 else ()
+        return msgspec.structs.replace(judged, exit=ended, news=telling.at_the_end((*judged.news, *time)))
 
 
 class _Output:
@@ -101,25 +103,33 @@ class _Output:
         self._size = 0
         self._bell = asyncio.Event()
 
+    @property
+    def position(self) -> int:
+        """How far it was read."""
+        return self._lines.position
+
     def grew(self, to: int) -> None:
         if to > self._size:
             self._size = to
             self._bell.set()
 
-    async def follow(self) -> None:
+    async def follow(self, clock: Clock) -> None:
         """Read whatever is printed. Until cancelled."""
         while True:
             await self._bell.wait()
             self._bell.clear()
             await self.read()
+            while self._trouble:  # whoever waits for an answer prints nothing more that would ring
+                await clock.sleep(_PATIENCE_S[-1])
+                await self.read()
 
     async def read(self, most: int | None = None) -> None:
         """Read on to where it has grown, or ``most`` bytes, and tell what is new."""
-        end = self._size if most is None else min(self._size, self._lines.position + most)
+        end = self._size if most is None else min(self._size, self.position + most)
         try:
             await self._tell()
-            while self._lines.position < end:
-                start, data = await self._logs.read(self._effect.output, self._lines.position, _PIECE)
+            while self.position < end:
+                start, data = await self._logs.read(self._effect.output, self.position, _PIECE)
                 if not data:
                     break
                 self._lines.feed(start, data)
@@ -137,11 +147,11 @@ class _Output:
                 break
             await clock.sleep(pause)
             await self.read(most)
-        if self._lines.position >= self._size:
+        if self.position >= self._size:
             self._lines.finish()
             await self._tell()
         elif not self._trouble:
-            self._telling.line((Noted(text="… more in the raw output", level="warning"),), self._lines.position)
+            self._telling.line((Noted(text="… more in the raw output", level="warning"),), self.position)
 
     async def judge(self, exit: Exit) -> AgentEnded:
         """What is to be made of the end of its process."""
@@ -212,7 +222,7 @@ class _Following:
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.telling.run())
-            group.create_task(self.output.follow())
+            group.create_task(self.output.follow(self.clock))
             await self.output.finished.wait()
             await self.clock.sleep(self.linger_s)
             await self.end()
