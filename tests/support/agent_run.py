@@ -54,12 +54,15 @@ class AgentRun:
     def __exit__(
         self, type_: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        self._kill()
         self._thread.join()
         assert self.process.stdout is not None
         self.process.stdout.close()
+
+    def _kill(self) -> None:
+        if self.process.returncode is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -86,7 +89,10 @@ class AgentRun:
         """What is made of its end, once it has come."""
         with self._changed:
             assert self._changed.wait_for(lambda: self._over, PATIENCE_S), self.news
-        status = self.process.wait(PATIENCE_S)
+        # Not collected yet: the number of its group stays its own until the group is killed.
+        os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
+        self._kill()
+        status = self.process.returncode
         exit = Exit(
             reason=ExitReason.EXITED,
             code=status if status >= 0 else None,

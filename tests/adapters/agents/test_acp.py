@@ -175,6 +175,14 @@ def test_whoever_may_do_everything_is_never_told_always(bench: Bench) -> None:
     assert [one.tool for one in run.of(ToolStarted)] == ["execute"]
 
 
+def test_whoever_may_do_everything_changes_files_only_where_it_works(bench: Bench) -> None:
+    steps = [["ask", "c1", "edit", str(bench.worktree / "a")], ["ask", "c2", "edit", str(bench.root / "b")]]
+    with bench.start({"steps": steps}) as run:
+        assert run.end().ok
+
+    assert run.said == "c1: yes\nc2: no\n"
+
+
 def test_whoever_may_do_nothing_is_refused_tools_and_writes(bench: Bench) -> None:
     steps = [["ask", "c1", "execute"], ["write", str(bench.worktree / "a"), "x"]]
     with bench.start({"steps": steps}, permissions=Permissions.DENY) as run:
@@ -189,7 +197,7 @@ def test_whoever_may_do_nothing_is_refused_tools_and_writes(bench: Bench) -> Non
 def test_a_person_is_asked_and_answers(bench: Bench, allowed: bool, said: str) -> None:
     with bench.start({"steps": [["ask", "c1", "execute"]]}, permissions=Permissions.ASK) as run:
         request = run.wait(Asked)
-        assert (request.tool, request.input) == ("execute", '{"path": ""}')
+        assert (request.tool, request.input) == ("execute", '{"path":""}')
         bench.answer(request, allowed=allowed)
         assert run.end().ok
 
@@ -255,23 +263,23 @@ def test_a_conversation_goes_on_without_telling_again_what_was_told(bench: Bench
     assert bench.heard("prompt")[0]["text"] == "Mend it."
 
 
-def test_a_conversation_that_is_gone_is_a_failure_before_any_other_begins(bench: Bench) -> None:
-    part = {"initialize": LOADS, "errors": {"load_session": [-32603, "Internal error", {"details": "no such session"}]}}
-    with bench.start(part, session_id="s-0") as run:
-        ended = run.end()
-
-    assert "s-0" in ended.error
-    assert "no such session" in ended.error
-    assert run.of(SessionStarted) == []
+GONE = {"load_session": [-32603, "Internal error", {"details": "no such session"}]}
 
 
-def test_an_agent_that_resumes_nothing_is_told_its_task_again(bench: Bench) -> None:
-    with bench.start({"steps": [["say", "x"]]}, session_id="s-0", context="of the job") as run:
+@pytest.mark.parametrize(("able", "errors"), [(LOADS, GONE), ({}, {})])
+def test_a_conversation_that_cannot_go_on_is_begun_anew_with_the_whole_task(
+    bench: Bench, able: Any, errors: Any
+) -> None:
+    part = {"initialize": able, "errors": errors, "steps": [["say", "x"]]}
+    with bench.start(part, session_id="s-0", context="of the job") as run:
         assert run.end().ok
 
     assert run.news[0] == SessionStarted(session_id="s-1")
+    assert ["s-0" in one.text for one in run.of(Noted)] == [True]
     text = bench.heard("prompt")[0]["text"]
-    assert text == "# Task\n\nmend it\n\n# Instructions\n\nmend it well\n\n# About this job\n\nof the job\n\nMend it."
+    assert text.endswith("\n\nMend it.")
+    for told in ("mend it", "mend it well", "of the job"):
+        assert f"\n{told}\n" in text
 
 
 # --- what a session is set to ------------------------------------------------------------------------------

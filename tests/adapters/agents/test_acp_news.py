@@ -8,7 +8,7 @@ from typing import Any
 import acp
 from acp.schema import SessionNotification, ToolCallUpdate
 
-from pilothouse.adapters.agents.acp_news import Updates, lines_changed
+from pilothouse.adapters.agents.acp_news import Updates, Wanted, lines_changed
 from pilothouse.core.run.agents import (
     MAX_TEXT,
     FileEdited,
@@ -79,7 +79,7 @@ def test_a_tool_is_told_of_with_its_input_even_when_that_comes_later() -> None:
 
     assert told(updates, call(kind="edit", status="pending", rawInput={})) == []
     assert without_turns(told(updates, more(status="in_progress", rawInput={"path": "a"}))) == [
-        ToolStarted(call_id="c1", tool="edit", title="a tool", input='{"path": "a"}')
+        ToolStarted(call_id="c1", tool="edit", title="a tool", input='{"path":"a"}')
     ]
     assert told(updates, more(title="another title")) == []
 
@@ -141,7 +141,38 @@ def test_output_that_has_no_text_for_people_is_told_as_it_is() -> None:
     (_, _, ended) = told(updates, call(kind="execute", status="completed", rawOutput={"code": 3}))
 
     assert isinstance(ended, ToolEnded)
-    assert ended.output == '{"code": 3}'
+    assert ended.output == '{"code":3}'
+
+
+def test_a_command_is_told_as_a_person_would_type_it() -> None:
+    for command, shown in (("make all", "make all"), (["sh", "-c", "a b"], "sh -c 'a b'"), ([], '{"command":[]}')):
+        (started,) = without_turns(
+            told(Updates("/w"), call(kind="execute", status="in_progress", rawInput={"command": command}))
+        )
+        assert isinstance(started, ToolStarted)
+        assert started.input == shown
+
+
+def test_whoever_asks_names_the_files_and_the_address_that_it_is_about() -> None:
+    call = {
+        "toolCallId": "c1",
+        "kind": "fetch",
+        "title": "get",
+        "rawInput": {"url": "https://example.com/x"},
+        "locations": [{"path": "/w/a"}],
+        "content": [diff("/w/b", None, "x")],
+    }
+    wanted, _ = Updates("/w").asked(ToolCallUpdate.model_validate(call))
+
+    assert (wanted.paths, wanted.url) == (("/w/b", "/w/a"), "https://example.com/x")
+
+
+def test_what_a_tool_shows_for_a_question_is_not_its_output() -> None:
+    updates = Updates("/w")
+    content = [{"type": "content", "content": {"type": "text", "text": "Proposed: rm"}}]
+    updates.asked(ToolCallUpdate.model_validate({"toolCallId": "c1", "kind": "execute", "content": content}))
+
+    assert told(updates, more(status="completed")) == [ToolEnded(call_id="c1", tool="execute")]
 
 
 def test_the_end_of_a_tool_is_told_once() -> None:
@@ -155,10 +186,9 @@ def test_a_tool_that_was_not_permitted_ends_as_denied() -> None:
     updates = Updates("/w")
     wanted = ToolCallUpdate.model_validate({"toolCallId": "c1", "kind": "execute", "title": "rm", "rawInput": "rm -r"})
 
-    assert without_turns(updates.asked(wanted)) == [
-        ToolStarted(call_id="c1", tool="execute", title="rm", input="rm -r")
-    ]
-    assert updates.about("c1") == ("execute", "rm", "rm -r")
+    asked, news = updates.asked(wanted)
+    assert without_turns(news) == [ToolStarted(call_id="c1", tool="execute", title="rm", input="rm -r")]
+    assert asked == Wanted("execute", "execute", "rm", "rm -r", (), "")
     updates.denied("c1")
     (ended,) = told(updates, more(status="failed"))
     assert isinstance(ended, ToolEnded)

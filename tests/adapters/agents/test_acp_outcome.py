@@ -55,14 +55,18 @@ def test_what_will_not_pass_is_not(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "wait_ms"),
-    [("429: retry after 7 seconds", 7000), ("rate limit, try again in 1.5s", 1500), ("429 retry-after: 250ms", 250)],
+    [
+        ("HTTP 429: retry after 7 seconds", 7000),
+        ("rate limit, try again in 1.5s", 1500),
+        ("429 retry-after: 250ms", 250),
+    ],
 )
 def test_when_to_try_again_is_taken_from_what_it_says(text: str, wait_ms: int) -> None:
     assert failed(text).retry_after_ms == wait_ms
 
 
 def test_an_error_says_more_than_that_it_is_one() -> None:
-    assert refused("x", RequestError(-32603, "Internal error", {"a": 1})).error == 'x: Internal error: {"a": 1}'
+    assert refused("x", RequestError(-32603, "Internal error", {"a": 1})).error == 'x: Internal error: {"a":1}'
     assert refused("x", RequestError(-32603, "Internal error", None)).error == "x: Internal error"
     assert refused("x", RequestError(-32603, "gone: y", {"details": "y"})).error == "x: gone: y"
 

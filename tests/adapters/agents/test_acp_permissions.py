@@ -95,6 +95,20 @@ def test_a_yes_to_be_remembered_holds_for_tools_of_its_sort_also_for_requests_th
     assert asyncio.run(scenario()) is False
 
 
+def test_what_reaches_too_far_is_for_a_person_to_allow_each_time(server: Server) -> None:
+    assert not asyncio.run(desk(server, Permissions.ALLOW).decide("edit", "a", "", beyond=True))
+
+    async def scenario() -> list[bool]:
+        one, allowed = desk(server), []
+        for number in (1, 2):
+            deciding = asyncio.create_task(one.decide("edit", "a", "", beyond=True))
+            server.answer(await server.next(number), allowed=True, remember=True)
+            allowed.append(await deciding)
+        return allowed
+
+    assert asyncio.run(scenario()) == [True, True]
+
+
 def test_a_no_is_never_remembered(server: Server) -> None:
     async def scenario() -> None:
         one = desk(server)

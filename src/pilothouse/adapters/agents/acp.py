@@ -15,11 +15,11 @@ import msgspec
 import pilothouse
 from pilothouse.adapters.agents.acp_errand import Errand
 from pilothouse.adapters.agents.driver import AgentDriver, AgentWork, Facts, Launch, Login, Program
+from pilothouse.adapters.agents.launching import from_the_start, refuse_foreign
 from pilothouse.adapters.agents.lines import LineReader
 from pilothouse.adapters.agents.private import ANSWERS
 from pilothouse.core.plan.spec import AgentSpec, Effort
 from pilothouse.core.run.agents import AgentConfig, AgentReader, Permissions
-from pilothouse.errors import BadInput
 
 # Isolated, so that no file of the worktree is imported by chance; from this very copy of the package.
 _START = (
@@ -39,6 +39,7 @@ class Speech(msgspec.Struct, frozen=True, kw_only=True):
     auth: str = ""
     login: str = ""
     says_errors: bool = False
+    meter: str = ""
     hosts: tuple[str, ...] = ()
 
 
@@ -46,16 +47,27 @@ Speak = Callable[[AgentWork], Speech]
 
 
 class AcpAgent:
-    """Implements ``AgentDriver``. ``base`` drives the same program by its own command line: what the two have in common
-    (its program, its login, its models) is that one's."""
+    """Implements ``AgentDriver``. ``base`` drives the same agent by its command line: what the two have in common is
+    that one's; with the same program that is all but its speech. ``native``: as in the port, for a program of its own.
+    """
 
-    def __init__(self, facts: Facts, speak: Speak, base: AgentDriver | None = None) -> None:
+    def __init__(
+        self,
+        facts: Facts,
+        speak: Speak,
+        base: AgentDriver | None = None,
+        native: Callable[[str], tuple[str, ...]] | None = None,
+    ) -> None:
         self.facts = facts
         self._speak = speak
         self._base = base
+        self._same = base if base is not None and base.facts.programs == facts.programs else None
+        self._native = native
 
     def native(self, found: str) -> tuple[str, ...]:
-        return self._base.native(found) if self._base else (found,)
+        if self._native is not None:
+            return self._native(found)
+        return self._same.native(found) if self._same else (found,)
 
     def login(self, env: Mapping[str, str], config: AgentConfig) -> Login:
         return (
@@ -63,14 +75,13 @@ class AcpAgent:
         )
 
     def check(self, spec: AgentSpec, permissions: Permissions) -> None:
-        if spec.script:
-            raise BadInput("is only for the scripted agent", field="script", fix="remove it")
+        refuse_foreign(spec, self.facts.title)
 
     def models_command(self, program: Program) -> tuple[str, ...]:
-        return self._base.models_command(program) if self._base else ()
+        return self._same.models_command(program) if self._same else ()
 
     def models_from(self, output: str) -> tuple[str, ...]:
-        return self._base.models_from(output) if self._base else ()
+        return self._same.models_from(output) if self._same else ()
 
     def launch(self, work: AgentWork) -> Launch:
         speech = self._speak(work)
@@ -80,12 +91,14 @@ class AcpAgent:
             prompt=work.prompt,
             worktree=work.worktree,
             folders=work.allowed_folders,
+            urls=work.allowed_urls,
             answers=str(Path(work.run, ANSWERS)),
             permissions=work.permissions,
             session_id=work.session_id,
-            background=_background(work) if work.session_id else "",
+            prompt_anew=from_the_start(work) if work.session_id else "",
             options=speech.options,
             model=speech.model,
+            meter=speech.meter,
             auth=speech.auth,
             says_errors=speech.says_errors,
             login=speech.login,
@@ -116,11 +129,3 @@ def user_agent(name: str, config: AgentConfig) -> AcpAgent:
 
 def _speak_as_told(work: AgentWork) -> Speech:
     return Speech(argv=work.program.argv, options=wishes(work.model, work.effort))
-
-
-def _background(work: AgentWork) -> str:
-    """What a conversation that cannot be gone on with would know."""
-    parts = {"Task": work.task, "Instructions": work.instructions, "About this job": work.context}
-    if work.instructions == work.task:
-        del parts["Instructions"]
-    return "\n\n".join(f"# {title}\n\n{text.strip()}" for title, text in parts.items() if text.strip())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterable
@@ -23,13 +24,16 @@ from acp.client import ClientSideConnection
 from pilothouse.adapters.agents.acp_client import AgentClient
 from pilothouse.adapters.agents.acp_errand import Errand
 from pilothouse.adapters.agents.acp_files import Files
+from pilothouse.adapters.agents.acp_meters import difference, read
 from pilothouse.adapters.agents.acp_news import Updates
 from pilothouse.adapters.agents.acp_outcome import Trouble, failed, own_error, stopped, used
 from pilothouse.adapters.agents.acp_permissions import Desk
 from pilothouse.adapters.agents.acp_pipes import MAX_LINE, Pipes
 from pilothouse.adapters.agents.acp_session import Session
 from pilothouse.adapters.agents.lines import Finished, encode
-from pilothouse.core.run.agents import MAX_TEXT, News, Noted, Used
+from pilothouse.adapters.agents.reading import MAX_NOTE, bounded
+from pilothouse.core.run.agents import News, Noted, Used
+from pilothouse.core.run.usage import Usage
 
 LEAVE_S = 0.5
 """For an agent to leave by itself, its work done and its pipe closed."""
@@ -60,8 +64,12 @@ class Bridge:
     def __init__(self, errand: Errand) -> None:
         self._errand = errand
         self._updates = Updates(errand.worktree)
+        self._meter = Usage()
+        self._used: list[Used] = []
+        """What it told in the end."""
         desk = Desk(errand.permissions, Path(errand.answers), lambda asked: tell((asked,)))
-        self._client = AgentClient(self._updates, desk, Files(errand.worktree, errand.folders), tell)
+        files = Files(errand.worktree, errand.folders)
+        self._client = AgentClient(self._updates, desk, files, errand.urls, tell)
 
     async def run(self) -> Finished:
         ended = asyncio.Event()
@@ -69,7 +77,10 @@ class Bridge:
             asyncio.get_running_loop().add_signal_handler(number, ended.set)
         try:
             async with self._agent() as (process, agent):
-                return await self._work(process, agent, ended)
+                session = Session(agent, self._client, self._errand)
+                finished = await self._work(process, session, ended)
+            tell(self._usage(session))
+            return finished
         except OSError as error:
             return failed(f"{self._errand.argv[0]} cannot be started: {error.strerror}", transient=False)
 
@@ -93,10 +104,7 @@ class Bridge:
             await agent.close()
             await _end(process)
 
-    async def _work(
-        self, process: asyncio.subprocess.Process, agent: ClientSideConnection, ended: asyncio.Event
-    ) -> Finished:
-        session = Session(agent, self._client, self._errand)
+    async def _work(self, process: asyncio.subprocess.Process, session: Session, ended: asyncio.Event) -> Finished:
         async with asyncio.TaskGroup() as group:
             work = group.create_task(self._converse(session))
             stop = group.create_task(ended.wait())
@@ -113,7 +121,6 @@ class Bridge:
             for task in (work, stop, death):
                 task.cancel()
         tell(self._updates.close())
-        tell((Used(usage=self._updates.sums),))
         if ended.is_set():
             return failed("it was ended", transient=False)
         if not work.cancelled() and (finished := work.result()) is not None:
@@ -125,21 +132,32 @@ class Bridge:
         """None when the connection is gone."""
         try:
             tell(await session.open())
+            self._meter = self._metered(session) or Usage()
             response = await session.prompt()
         except Trouble as trouble:
             return trouble.finished
         except ConnectionError:
             return None
-        tell(used(response, session.model))
+        self._used = list(used(response, session.model))
         if self._errand.says_errors and response.usage is None and (error := own_error(self._client.last)):
             return error
         if response.stop_reason == "end_turn" and not self._updates.acted:
             return failed("it ended its turn without a word")
         return stopped(response.stop_reason)
 
+    def _metered(self, session: Session) -> Usage | None:
+        return read(self._errand.meter, os.environ, session.id) if self._errand.meter and session.id else None
+
+    def _usage(self, session: Session) -> list[Used]:
+        """Tokens by its own records, where it keeps some that are better than what it tells; tools and lines."""
+        if (now := self._metered(session)) is not None:
+            self._used = [Used(usage=difference(self._meter, now), model=session.model)]
+        told = [*self._used, Used(usage=self._updates.sums)]
+        return [one for one in told if one.usage != Usage()]
+
 
 def _stray(line: str) -> None:
-    tell((Noted(text=f"the agent printed: {line[:MAX_TEXT]}", level="warning"),))
+    tell((Noted(text=f"the agent printed: {bounded(line, MAX_NOTE)}", level="warning"),))
 
 
 async def _death(process: asyncio.subprocess.Process) -> None:

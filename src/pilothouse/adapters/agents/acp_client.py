@@ -27,11 +27,14 @@ from pilothouse.adapters.agents.acp_files import Files, Refused
 from pilothouse.adapters.agents.acp_news import Updates
 from pilothouse.adapters.agents.acp_outcome import NOT_FOUND
 from pilothouse.adapters.agents.acp_permissions import Desk
+from pilothouse.adapters.agents.acp_reach import too_far
 from pilothouse.core.run.agents import News, Text
 
-CAPABILITIES = ClientCapabilities(fs=FileSystemCapabilities(read_text_file=True, write_text_file=True))
+CAPABILITIES = ClientCapabilities(fs=FileSystemCapabilities(write_text_file=True))
+"""That files can be read through us we do not offer, although they can: an agent sees them as well without us, and one
+of them takes a file that is not there yet for an error."""
 EDIT = "edit"
-"""What the protocol calls tools that change files."""
+"""What the protocol calls tools that write files."""
 
 # Once before always: an agent may keep an "always" in its settings, some of which lie in the repository.
 _YES = ("allow_once", "allow_always")
@@ -41,7 +44,15 @@ _NO = ("reject_once", "reject_always")
 class AgentClient:
     """Implements the parts of the library's client that we offer. ``tell`` makes news known."""
 
-    def __init__(self, updates: Updates, desk: Desk, files: Files, tell: Callable[[Iterable[News]], None]) -> None:
+    def __init__(
+        self,
+        updates: Updates,
+        desk: Desk,
+        files: Files,
+        urls: Iterable[str],
+        tell: Callable[[Iterable[News]], None],
+    ) -> None:
+        self._urls = tuple(urls)
         self._updates = updates
         self._desk = desk
         self._files = files
@@ -65,15 +76,16 @@ class AgentClient:
     async def request_permission(
         self, session_id: str, tool_call: ToolCallUpdate, options: list[PermissionOption], **_: Any
     ) -> RequestPermissionResponse:
-        self._tell(self._updates.asked(tool_call))
-        call = tool_call.tool_call_id
-        if await self._desk.decide(*self._updates.about(call)):
-            self._permitted.update(self._paths(self._updates.edits(call)))
-            wanted = _YES
+        wanted, news = self._updates.asked(tool_call)
+        self._tell(news)
+        beyond = too_far(wanted, self._files.holds, self._urls)
+        if await self._desk.decide(wanted.name, wanted.title, wanted.input, beyond=beyond):
+            self._permitted.update(str(self._files.place(path)) for path in wanted.paths if self._files.holds(path))
+            kinds = _YES
         else:
-            self._updates.denied(call)
-            wanted = _NO
-        chosen = next((option for kind in wanted for option in options if option.kind == kind), None)
+            self._updates.denied(tool_call.tool_call_id)
+            kinds = _NO
+        chosen = next((option for kind in kinds for option in options if option.kind == kind), None)
         if chosen is None:
             return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
         return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=chosen.option_id))
@@ -100,13 +112,6 @@ class AgentClient:
     async def create_terminal(self, **_: Any) -> None:
         """Without this the library would answer that there is one. Raises ``RequestError``."""
         raise RequestError.method_not_found("terminal/create")
-
-    def _paths(self, named: Iterable[str]) -> Iterable[str]:
-        for path in named:
-            try:
-                yield str(self._files.place(path))
-            except Refused:
-                continue
 
 
 def _error(error: Refused | OSError, path: str) -> RequestError:

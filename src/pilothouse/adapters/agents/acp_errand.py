@@ -26,17 +26,21 @@ class Errand(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An absolute path without symbolic links."""
     folders: tuple[str, ...] = ()
     """Others that it may read and write; absolute."""
+    urls: tuple[str, ...] = ()
+    """What it may fetch unasked: addresses, or hosts with all that is on them."""
     answers: str
     """The directory in which answers to its requests are left, as ``<request id>.json``."""
     permissions: Permissions = Permissions.ALLOW
     session_id: str = ""
     """The conversation to go on with; empty: a new one."""
-    background: str = ""
-    """Told before the prompt when the agent has no way to go on with a conversation, so that it knows its task."""
+    prompt_anew: str = ""
+    """The prompt for a new conversation, begun because that one cannot be gone on with."""
     options: dict[str, str] = {}
     """What to set the session to, by category (see ``TEXT_OPTIONS``)."""
     model: str = ""
     """The model it was started with, for the records; where the session itself can tell, that is told."""
+    meter: str = ""
+    """Where its own records of tokens are read, by a name of ``acp_meters``; empty: what it tells counts."""
     auth: str = ""
     """The method by which it authenticates without anybody's help; empty: none, or as its own list of methods says."""
     says_errors: bool = False

@@ -33,6 +33,14 @@ class Files:
             raise Refused(f"{path} is outside of the worktree and of the folders that are allowed")
         return found
 
+    def holds(self, path: str) -> bool:
+        """Whether ``place`` would answer."""
+        try:
+            self.place(path)
+        except Refused:
+            return False
+        return True
+
     def read(self, path: str, line: int | None = None, limit: int | None = None) -> str:
         """From ``line`` (the first is 1), at most ``limit`` lines. Raises ``Refused``, ``OSError``."""
         start = max((line or 1) - 1, 0)

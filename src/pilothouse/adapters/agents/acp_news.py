@@ -6,12 +6,11 @@ differently: some name the input of a tool later, some show a diff only when the
 
 from __future__ import annotations
 
-import json
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import PurePath
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from acp.schema import (
     AgentMessageChunk,
@@ -24,6 +23,7 @@ from acp.schema import (
     ToolCallUpdate,
 )
 
+from pilothouse.adapters.agents.reading import bounded, relative, shown
 from pilothouse.core.run.agents import (
     MAX_TEXT,
     FileEdited,
@@ -41,8 +41,19 @@ from pilothouse.core.run.usage import Usage
 Call: TypeAlias = ToolCall | ToolCallUpdate
 
 _MARKS = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]"}
-_OUTPUTS = ("output", "content", "stdout", "formatted_output")
+_OUTPUTS = ("output", "content", "formatted_output", "stdout")
 """Where in a structured output the text for people is."""
+
+
+class Wanted(NamedTuple):
+    """A tool that the agent asks for. ``paths`` are as it names them."""
+
+    name: str
+    kind: str
+    title: str
+    input: str
+    paths: tuple[str, ...]
+    url: str
 
 
 @dataclass
@@ -53,6 +64,7 @@ class _Tool:
     name: str = ""
     title: str = ""
     input: str = ""
+    url: str = ""
     output: str = ""
     edits: dict[str, tuple[str | None, str]] = field(default_factory=dict)
     """Text before and after, by path."""
@@ -61,12 +73,17 @@ class _Tool:
     ended: bool = False
     denied: bool = False
 
+    @property
+    def called(self) -> str:
+        return self.name or self.kind or "other"
+
     def learn(self, call: Call) -> None:
         self.kind = call.kind or self.kind
         self.title = call.title or self.title
         self.name = _own_name(call) or self.name
         if call.raw_input:
-            self.input = as_text(call.raw_input)
+            self.input = _input(call.raw_input)
+            self.url = _text_in(call.raw_input, ("url",)) or self.url
         if call.locations:
             self.places = [place.path for place in call.locations]
         said = []
@@ -82,7 +99,7 @@ class Updates:
     """Of one prompt. ``worktree`` is where the agent works: paths are told relative to it."""
 
     def __init__(self, worktree: str) -> None:
-        self._worktree = PurePath(worktree)
+        self._worktree = worktree
         self._tools: dict[str, _Tool] = {}
         self._in_round = False
         self._written: set[str] = set()
@@ -104,22 +121,15 @@ class Updates:
                 yield from self._call(update)
             case AgentPlanUpdate(entries=entries):
                 lines = (f"{_MARKS.get(entry.status, '[ ]')} {entry.content}" for entry in entries)
-                yield Noted(text="\n".join(("plan:", *lines))[:MAX_TEXT])
+                yield Noted(text=bounded("\n".join(("plan:", *lines))))
 
-    def asked(self, call: ToolCallUpdate) -> Iterator[News]:
+    def asked(self, call: ToolCallUpdate) -> tuple[Wanted, list[News]]:
         """It asks whether it may use a tool: whoever decides has to know the tool by then."""
         tool = self._learn(call)
-        yield from self._start(call.tool_call_id, tool)
-
-    def about(self, call_id: str) -> tuple[str, str, str]:
-        """Sort, title and input of a tool call that was asked for."""
-        tool = self._tools[call_id]
-        return tool.name or tool.kind or "other", tool.title, tool.input
-
-    def edits(self, call_id: str) -> Iterable[str]:
-        """Paths that a tool call is about, as the agent names them."""
-        tool = self._tools[call_id]
-        return {*tool.edits, *tool.places}
+        tool.output = ""  # what it showed for the question
+        news = list(self._start(call.tool_call_id, tool))
+        paths = tuple(dict.fromkeys((*tool.edits, *tool.places)))
+        return Wanted(tool.called, tool.kind, tool.title, tool.input, paths, tool.url), news
 
     def denied(self, call_id: str) -> None:
         self._tools[call_id].denied = True
@@ -156,8 +166,7 @@ class Updates:
         tool.told = True
         self.sums += Usage(tool_calls=1)
         yield from self._round()
-        name = tool.name or tool.kind or "other"
-        yield ToolStarted(call_id=call_id, tool=name, title=tool.title[:MAX_TEXT], input=tool.input[:MAX_TEXT])
+        yield ToolStarted(call_id=call_id, tool=tool.called, title=bounded(tool.title), input=tool.input)
 
     def _end(self, call_id: str, tool: _Tool, *, failed: bool) -> Iterator[News]:
         tool.ended = True
@@ -165,9 +174,9 @@ class Updates:
         status = ToolStatus.FAILED if failed else ToolStatus.SUCCEEDED
         yield ToolEnded(
             call_id=call_id,
-            tool=tool.name or tool.kind or "other",
+            tool=tool.called,
             status=ToolStatus.DENIED if tool.denied else status,
-            output=tool.output[:MAX_TEXT],
+            output=bounded(tool.output),
         )
         if failed or tool.denied:
             return
@@ -177,13 +186,13 @@ class Updates:
             else:
                 yield self._edited(path, before, after)
         if tool.kind == "delete" and not tool.edits:
-            yield from (FileEdited(path=self._relative(path), change="deleted") for path in tool.places)
+            yield from (FileEdited(path=relative(path, self._worktree), change="deleted") for path in tool.places)
 
     def _edited(self, path: str, before: str | None, after: str) -> FileEdited:
         added, removed = lines_changed(before or "", after)
         self.sums += Usage(lines_added=added, lines_removed=removed)
         change = "modified" if before else "created"
-        return FileEdited(path=self._relative(path), change=change, lines_added=added, lines_removed=removed)
+        return FileEdited(path=relative(path, self._worktree), change=change, lines_added=added, lines_removed=removed)
 
     def _round(self) -> Iterator[News]:
         """What it says and does between two results of tools is taken for one answer of its model."""
@@ -192,10 +201,6 @@ class Updates:
             self._in_round = True
             yield Used(usage=Usage(turns=1))
 
-    def _relative(self, path: str) -> str:
-        pure = PurePath(path)
-        return str(pure.relative_to(self._worktree)) if pure.is_relative_to(self._worktree) else path
-
 
 def lines_changed(before: str, after: str) -> tuple[int, int]:
     """How many lines were added and removed; one that was only moved is neither."""
@@ -203,16 +208,27 @@ def lines_changed(before: str, after: str) -> tuple[int, int]:
     return (new - old).total(), (old - new).total()
 
 
-def as_text(value: Any) -> str:
-    """What an agent gave as JSON, for people."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def _input(raw: Any) -> str:
+    """A command as a person would type it; it is what matters when somebody is asked."""
+    command = raw.get("command") if isinstance(raw, dict) else None
+    match command:
+        case str():
+            return bounded(command)
+        case [*words] if words and all(isinstance(word, str) for word in words):
+            return bounded(shlex.join(words))
+    return shown(raw)
 
 
 def _output(raw: Any) -> str:
-    if isinstance(raw, dict):
-        found = next((raw[name] for name in _OUTPUTS if isinstance(raw.get(name), str)), None)
-        raw = raw if found is None else found
-    return as_text(raw) if raw else ""
+    text = _text_in(raw, _OUTPUTS)
+    return shown(raw) if text is None and raw else bounded(text or "")
+
+
+def _text_in(raw: Any, names: Iterable[str]) -> str | None:
+    """The first of these fields that holds text; None when there is none."""
+    if not isinstance(raw, dict):
+        return None
+    return next((raw[name] for name in names if isinstance(raw.get(name), str)), None)
 
 
 def _own_name(call: Call) -> str:

@@ -11,9 +11,9 @@ from acp import RequestError
 from acp.schema import PromptResponse
 from acp.schema import Usage as Tokens
 
-from pilothouse.adapters.agents.acp_news import as_text
 from pilothouse.adapters.agents.lines import Finished
-from pilothouse.core.run.agents import MAX_TEXT, Used
+from pilothouse.adapters.agents.reading import bounded, passes, retry_after_ms, shown
+from pilothouse.core.run.agents import Used
 from pilothouse.core.run.usage import Usage
 
 AUTH_REQUIRED = -32000
@@ -25,13 +25,6 @@ _STOPPED = {
     "refusal": "the model refuses to go on with this conversation",
     "cancelled": "it was canceled",
 }
-_TRANSIENT = re.compile(
-    r"\b(?:408|429|500|502|503|504|529)\b|rate.?limit|too many requests|overloaded|temporar|timed? ?out|unavailable"
-    r"|econnre|etimedout|eai_again|socket hang up|fetch failed|connection (?:error|reset|refused|closed|lost)",
-    re.IGNORECASE,
-)
-_RETRY_AFTER = re.compile(r"(?:retry|try again)[ _-]?(?:after|in)\D{0,3}(\d+(?:\.\d+)?)\s*(ms|s|m)?", re.IGNORECASE)
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000}
 _OWN_ERROR = re.compile(r"(?:[A-Z]\w*)?Error: ")
 
 
@@ -66,12 +59,9 @@ class Trouble(Exception):
 def failed(error: str, *, transient: bool | None = None) -> Finished:
     """``transient``: None when the text is all that tells."""
     if transient is None:
-        transient = _TRANSIENT.search(error) is not None
+        transient = passes(None, error)
     return Finished(
-        ok=False,
-        error=error[:MAX_TEXT],
-        transient=transient,
-        retry_after_ms=_retry_after(error) if transient else 0,
+        ok=False, error=bounded(error), transient=transient, retry_after_ms=retry_after_ms(error) if transient else 0
     )
 
 
@@ -135,11 +125,5 @@ def _tokens(told: Tokens) -> Usage:
 
 def _details(data: Any) -> str:
     if isinstance(data, dict):
-        found = next((data[name] for name in ("details", "message", "error") if data.get(name)), data)
-        return as_text(found)
-    return as_text(data) if data else ""
-
-
-def _retry_after(text: str) -> int:
-    found = _RETRY_AFTER.search(text)
-    return round(float(found[1]) * _UNITS_MS[(found[2] or "s").lower()]) if found else 0
+        data = next((data[name] for name in ("details", "message", "error") if data.get(name)), data)
+    return shown(data)

@@ -39,12 +39,13 @@ class Desk:
         self._turn = asyncio.Lock()
         self._remembered: set[str] = set()
 
-    async def decide(self, sort: str, title: str, input: str) -> bool:
-        """``sort``: what a yes that is remembered holds for. Waits for a person as long as it takes."""
+    async def decide(self, sort: str, title: str, input: str, *, beyond: bool = False) -> bool:
+        """``sort``: what a yes that is remembered holds for. ``beyond``: it reaches farther than the plan says, which
+        a person may allow, nobody else. Waits for a person as long as it takes."""
         if self._policy is not Permissions.ASK:
-            return self._policy is Permissions.ALLOW
+            return self._policy is Permissions.ALLOW and not beyond
         async with self._turn:
-            if sort in self._remembered:
+            if sort in self._remembered and not beyond:
                 return True
             request = uuid.uuid4().hex
             self._tell(Asked(request_id=request, tool=sort, title=title, input=input, can_remember=True))

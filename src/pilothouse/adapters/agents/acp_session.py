@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Mapping
 from importlib.metadata import version
 from typing import Any, TypeVar
 
@@ -37,6 +37,8 @@ from pilothouse.core.run.agents import News, Noted, SessionStarted
 T = TypeVar("T")
 Opened = NewSessionResponse | LoadSessionResponse | ResumeSessionResponse
 
+_BEGINNING = "beginning a conversation"
+
 START_S = 60.0
 """For each request before the prompt. The prompt itself has the limits of the work."""
 
@@ -48,7 +50,8 @@ class Session:
         self._agent = agent
         self._client = client
         self._errand = errand
-        self._background = ""
+        self._prompt = errand.prompt
+        self._notes: list[News] = []
         self.id = ""
         self.model = errand.model
 
@@ -69,16 +72,16 @@ class Session:
             opened = await self._begin(greeted)
         except RequestError as error:
             if error.code != AUTH_REQUIRED:
-                raise Trouble(refused(self._beginning, error)) from error
+                raise Trouble(refused(_BEGINNING, error)) from error
             await self._log_in(greeted)
-            opened = await self._bounded(self._beginning, self._begin(greeted))
-        notes = await self._set_up(opened)
-        return [SessionStarted(session_id=self.id, model=self.model), *notes]
+            opened = await self._bounded(_BEGINNING, self._begin(greeted))
+        await self._set_up(opened)
+        return [SessionStarted(session_id=self.id, model=self.model), *self._notes]
 
     async def prompt(self) -> PromptResponse:
         """Hand over the prompt, and wait for the end of the turn. Raises ``ConnectionError`` too."""
         try:
-            return await self._agent.prompt(self.id, [text_block(self._background + self._errand.prompt)])
+            return await self._agent.prompt(self.id, [text_block(self._prompt)])
         except RequestError as error:
             if error.code == AUTH_REQUIRED:
                 raise Trouble(logged_out(self._errand.title, self._errand.login, ())) from error
@@ -89,11 +92,6 @@ class Session:
     async def cancel(self) -> None:
         await self._agent.cancel(self.id)
 
-    @property
-    def _beginning(self) -> str:
-        wanted = self._errand.session_id
-        return f"resuming the conversation {wanted}" if wanted else "beginning a conversation"
-
     async def _begin(self, greeted: InitializeResponse) -> Opened:
         """Raises ``RequestError`` as well."""
         capabilities = greeted.agent_capabilities or AgentCapabilities()
@@ -101,23 +99,31 @@ class Session:
         where: dict[str, Any] = {"cwd": self._errand.worktree, "mcp_servers": []}
         if self._errand.folders and sessions.additional_directories is not None:
             where["additional_directories"] = list(self._errand.folders)
-        wanted = self._errand.session_id
-        opened: Opened
-        if wanted and sessions.resume is not None:
-            opened = await _in_time(self._beginning, self._agent.resume_session(session_id=wanted, **where))
-        elif wanted and capabilities.load_session:
-            self._client.replaying = True
+        if wanted := self._errand.session_id:
+            self.id = wanted
             try:
-                opened = await _in_time(self._beginning, self._agent.load_session(session_id=wanted, **where))
-            finally:
-                self._client.replaying = False
-        else:
-            begun = opened = await _in_time(self._beginning, self._agent.new_session(**where))
-            if wanted:
-                self._background = f"{self._errand.background}\n\n"
-            wanted = begun.session_id
-        self.id = wanted
-        return opened
+                if sessions.resume is not None:
+                    return await _in_time("resuming", self._agent.resume_session(session_id=wanted, **where))
+                if capabilities.load_session:
+                    return await self._load(where)
+                why = "it goes on with no conversations"
+            except RequestError as error:
+                if error.code == AUTH_REQUIRED:
+                    raise
+                why = refused("resuming", error).error
+            self._notes.append(Noted(text=f"the conversation {wanted} is begun anew: {why}", level="warning"))
+            self._prompt = self._errand.prompt_anew
+        begun = await _in_time(_BEGINNING, self._agent.new_session(**where))
+        self.id = begun.session_id
+        return begun
+
+    async def _load(self, where: Mapping[str, Any]) -> LoadSessionResponse:
+        """All of the conversation is told again while it is loaded."""
+        self._client.replaying = True
+        try:
+            return await _in_time("resuming", self._agent.load_session(session_id=self.id, **where))
+        finally:
+            self._client.replaying = False
 
     async def _log_in(self, greeted: InitializeResponse) -> None:
         """By a method that needs nobody: one of which the errand knows, or one whose variables are set."""
@@ -134,9 +140,8 @@ class Session:
             raise Trouble(logged_out(self._errand.title, self._errand.login, told))
         await self._bounded("logging in", self._agent.authenticate(chosen))
 
-    async def _set_up(self, opened: Opened) -> list[News]:
+    async def _set_up(self, opened: Opened) -> None:
         """Set what the errand asks for. A model that cannot be had ends it; other wishes are only wishes."""
-        notes: list[News] = []
         options = _selects(opened.config_options)
         for category in TEXT_OPTIONS:
             wanted = self._errand.options.get(category)
@@ -149,14 +154,13 @@ class Session:
                 if category == "model":
                     offered = ", ".join(one.value for one in _values(option)) if option else "it offers no choice"
                     raise Trouble(failed(f"{text}: {offered}", transient=False))
-                notes.append(Noted(text=text, level="warning"))
+                self._notes.append(Noted(text=text, level="warning"))
             elif value != option.current_value:
                 setting = self._agent.set_config_option(option.id, self.id, value)
                 answer = await self._bounded(f"setting its {category}", setting)
                 options = _selects(answer.config_options) or options
         if not self.model and (option := options.get("model")):
             self.model = option.current_value
-        return notes
 
     async def _bounded(self, what: str, answer: Awaitable[T]) -> T:
         try:

@@ -134,7 +134,7 @@ class Discovery:
     async def _ask_version(self, driver: AgentDriver, config: AgentConfig, path: str, file: File) -> Found:
         facts = driver.facts
         argv = (*(await asyncio.to_thread(driver.native, path)), *config.command[1:])
-        if not facts.minimum and config.acp:
+        if not facts.tells_version or (not facts.minimum and config.acp):
             return Found(Program(argv=argv), path, file=file)  # what it makes of --version nobody knows
         env = await asyncio.to_thread(self._minimal, facts)
         answer = await self._ask((*argv, "--version"), env, facts.title)

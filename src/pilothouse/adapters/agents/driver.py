@@ -31,6 +31,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What its program may be called on the PATH; the first that is found is taken. Empty: it needs none."""
     minimum: tuple[int, ...] = ()
     """The oldest version that speaks what its driver reads."""
+    tells_version: bool = True
+    """Whether it answers ``--version``."""
     variables: tuple[str, ...] = ()
     """Names of host variables it is given beyond ``environment.AGENT_VARIABLES``; secrets included, the driver's own
     choice and never more than its service needs."""
