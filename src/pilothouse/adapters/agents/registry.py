@@ -14,6 +14,9 @@ from types import MappingProxyType
 import msgspec
 
 from pilothouse.adapters.agents.acp import user_agent
+from pilothouse.adapters.agents.acp_agents import ACP_AGENTS
+from pilothouse.adapters.agents.claude import Claude
+from pilothouse.adapters.agents.copilot import Copilot
 from pilothouse.adapters.agents.driver import AgentDriver
 from pilothouse.adapters.agents.scripted import ScriptedAgent
 from pilothouse.adapters.agents.suggestions import near, unknown_agent
@@ -23,7 +26,12 @@ from pilothouse.errors import BadInput, Unavailable
 GROUP = "pilothouse.agents"
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
-_OURS: tuple[AgentDriver, ...] = (ScriptedAgent(),)
+_OURS: tuple[AgentDriver, ...] = (
+    Claude(),
+    Copilot(),
+    ScriptedAgent(),
+    *ACP_AGENTS,
+)
 
 DRIVERS: Mapping[str, AgentDriver] = MappingProxyType({driver.facts.name: driver for driver in _OURS})
 """Those of our own, by name."""
