@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
+import pytest
+
 from pilothouse.adapters.agents.acp_pipes import MAX_STRAY, Pipes
 
 
@@ -13,12 +15,13 @@ class Written:
 
     def __init__(self) -> None:
         self.data = b""
+        self.closed = False
 
     def write(self, data: bytes) -> None:
         self.data += data
 
-    async def drain(self) -> None:
-        pass
+    def is_closing(self) -> bool:
+        return self.closed
 
 
 def received(data: bytes, limit: int = 1 << 16) -> tuple[list[dict[str, Any]], list[str]]:
@@ -27,7 +30,7 @@ def received(data: bytes, limit: int = 1 << 16) -> tuple[list[dict[str, Any]], l
 
     async def read() -> list[dict[str, Any]]:
         reader = asyncio.StreamReader(limit=limit)
-        pipes = Pipes(reader, cast(asyncio.StreamWriter, Written()), strays.append)
+        pipes = Pipes(reader, cast(asyncio.WriteTransport, Written()), strays.append)
         reader.feed_data(data)
         reader.feed_eof()
         messages = []
@@ -69,8 +72,20 @@ def test_a_message_is_one_line_whatever_is_in_it() -> None:
     written = Written()
 
     async def send() -> None:
-        pipes = Pipes(asyncio.StreamReader(), cast(asyncio.StreamWriter, written), lambda _: None)
+        pipes = Pipes(asyncio.StreamReader(), cast(asyncio.WriteTransport, written), lambda _: None)
         await pipes.send({"text": "é\n\u2028"})
 
     asyncio.run(send())
     assert written.data == '{"text":"é\\n\u2028"}\n'.encode()
+
+
+def test_an_agent_that_does_not_listen_any_more_is_a_broken_connection() -> None:
+    written = Written()
+    written.closed = True
+
+    async def send() -> None:
+        pipes = Pipes(asyncio.StreamReader(), cast(asyncio.WriteTransport, written), lambda _: None)
+        with pytest.raises(ConnectionError):
+            await pipes.send({})
+
+    asyncio.run(send())

@@ -21,7 +21,7 @@ class Pipes:
     """``stray`` is told of lines that are no messages."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stray: Callable[[str], None]
+        self, reader: asyncio.StreamReader, writer: asyncio.WriteTransport, stray: Callable[[str], None]
     ) -> None:
         self._reader = reader
         self._writer = writer
@@ -29,9 +29,10 @@ class Pipes:
         self._strays = 0
 
     async def send(self, message: dict[str, Any]) -> None:
-        """Raises ``ConnectionError`` when the agent does not read any more."""
+        """Raises ``ConnectionError`` when the agent does not listen any more. What it has not read yet is kept."""
+        if self._writer.is_closing():
+            raise ConnectionError("the agent does not listen any more")
         self._writer.write(json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
-        await self._writer.drain()
 
     async def receive(self) -> dict[str, Any] | None:
         """The next message; None when there will be none."""
