@@ -81,10 +81,10 @@ def test_a_seed_makes_the_same_log_in_every_process() -> None:
 # The simulation is worth what it notices: rules of the engine, each broken on purpose.
 
 
-def noticed(within: int) -> str:
+def noticed(within: int, *, agents: bool | None = None) -> str:
     """What is noticed first, in at most so many seeds."""
     for seed in range(within):
-        broken = simulate(seed).broken
+        broken = simulate(seed, agents=agents).broken
         if broken is not None:
             return broken
     pytest.fail(f"nothing was noticed in {within} seeds")
@@ -126,7 +126,7 @@ def test_it_notices_work_that_runs_again_although_a_person_was_to_be_asked(monke
 
 def test_it_notices_a_stop_that_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PlanKind, "todo", lambda self, state: {**state.open, **state.timers, **state.housekeeping})
-    assert "stopped after" in noticed(300)
+    assert "stopped after" in noticed(300, agents=False)
 
 
 def test_it_notices_edits_that_are_thrown_away(monkeypatch: pytest.MonkeyPatch) -> None:

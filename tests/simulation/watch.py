@@ -15,7 +15,7 @@ from tests.simulation.same import differences
 from pilothouse.core.plan.events import AttemptStarted, NodeMoved, NodeRetried, PhaseStarted
 from pilothouse.core.plan.intents import phase_spec
 from pilothouse.core.plan.kind import PlanKind
-from pilothouse.core.plan.phases import Phase
+from pilothouse.core.plan.phases import COMMANDS, Phase
 from pilothouse.core.plan.spec import AgentSpec, OnInterrupted
 from pilothouse.core.plan.state import NodeState, PlanState
 from pilothouse.core.plan.states import NodeStatus
@@ -173,7 +173,7 @@ class Watch:
         self.check(event.key not in run.keys, f"{at}: the key {event.key} was used before")
         run.keys[event.key] = durable
         node = run.state.nodes[event.node_id].node
-        if isinstance(phase_spec(run.state.nodes[event.node_id], event.phase), AgentSpec):
+        if event.phase in COMMANDS and isinstance(phase_spec(run.state.nodes[event.node_id], event.phase), AgentSpec):
             self._judge_budget(run, event, at)
         if event.phase is Phase.WORK and node.work and node.work.on_interrupted is OnInterrupted.REVIEW:
             # An agent goes on with its conversation, in the same worktree, without being told to.
