@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from tests.support.agent_run import AgentRun
+from tests.support.models.asked import Asked
+from tests.support.models.server import ModelServer
 from tests.support.needs import need_agents
 
 from pilothouse.adapters.agents.driver import AgentDriver, AgentWork, Program
@@ -87,6 +89,13 @@ class Place:
         """Whether any file of the run does, whoever wrote it."""
         files = (path for path in self.private.rglob("*") if path.is_file())
         return any(secret.encode() in path.read_bytes() for path in files)
+
+
+def last_asked(server: ModelServer) -> Asked:
+    """The last question, not counting those beside the work."""
+    asked = server.questions[-1].asked
+    assert asked is not None
+    return asked
 
 
 class _Overheard:

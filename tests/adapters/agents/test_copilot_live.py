@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.adapters.agents.live import KEY, Place, all_used, used
+from tests.adapters.agents.live import KEY, Place, all_used, last_asked, used
 from tests.support.models.parts import fail, hold, run_shell, say, think, usage, write_file
 from tests.support.models.server import ModelServer
 
@@ -76,8 +76,7 @@ def test_a_prompt_of_100_000_characters_reaches_the_model(place: Place) -> None:
     with ModelServer((say("Read."),)) as server:
         with place.run(place.work(f"{server.url}/v1", prompt=prompt)) as run:
             assert run.end().ok
-        assert server.requests[0].asked is not None
-        assert prompt in server.requests[0].asked.prompts[-1]
+        assert prompt in last_asked(server).prompts[-1]
 
 
 def test_what_is_not_permitted_is_told_as_denied_although_it_exits_with_0(place: Place) -> None:
@@ -115,10 +114,9 @@ def test_a_conversation_goes_on_in_another_worktree_and_its_earlier_usage_is_not
         again = place.work(f"{server.url}/v1", "two", session_id=first.work.new_session_id, prompt="Go on")
         with place.run(again) as second:
             ended = second.end()
-        asked = server.requests[-1].asked
+        asked = last_asked(server)
 
     assert ended.ok
-    assert asked is not None
     assert asked.turns == 1
     assert any("Write hello.txt, please" in prompt for prompt in asked.prompts)
     assert [one.session_id for one in second.of(SessionStarted)] == [first.work.new_session_id]
@@ -131,9 +129,8 @@ def test_a_conversation_that_is_gone_is_begun_anew_with_the_whole_task(place: Pl
         work = place.work(f"{server.url}/v1", session_id="33333333-2222-4333-8444-555555555555", prompt="Go on")
         with place.run(work) as run:
             assert run.end().ok
-        asked = server.requests[-1].asked
+        asked = last_asked(server)
 
-    assert asked is not None
     assert "Write hello.txt" in asked.prompts[-1]
     assert [one.session_id for one in run.of(SessionStarted)] == [work.new_session_id]
 
@@ -156,13 +153,12 @@ def test_after_a_signal_it_has_not_succeeded_its_tokens_count_and_its_conversati
             again = place.work(f"{after.url}/v1", "two", session_id=run.work.new_session_id, prompt="Go on")
             with place.run(again) as second:
                 assert second.end().ok
-            asked = after.requests[-1].asked
+            asked = last_asked(after)
 
     assert not ended.ok
     assert not ended.transient
     assert used(run.of(Used)).total.input_tokens == 2100  # what it used before it slept had settled
     assert all_used(run, ended).total.input_tokens == 2100
-    assert asked is not None
     assert any("Write hello.txt, please" in prompt for prompt in asked.prompts)
 
 

@@ -95,6 +95,7 @@ class Claude:
         return Launch(
             argv=(*(work.program.argv or self.facts.programs), *_arguments(work, transcript)),
             env={
+                "CLAUDE_CODE_EAGER_FLUSH": "1",
                 "CLAUDE_CODE_MAX_RETRIES": _RETRIES,
                 **({"CLAUDE_CONFIG_DIR": str(home)} if own else {}),
                 **_endpoint(work),

@@ -31,7 +31,8 @@ def host_of(url: str) -> str:
         port = parts.port or _PORTS.get(parts.scheme)
     except ValueError:
         return ""
-    return f"{parts.hostname}:{port}" if parts.hostname and port else ""
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    return f"{host}:{port}" if host and port else ""
 
 
 def key_of(work: AgentWork) -> str:

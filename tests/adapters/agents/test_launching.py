@@ -1,0 +1,36 @@
+"""What drivers share when they launch."""
+
+from __future__ import annotations
+
+import pytest
+from tests.adapters.agents.replay import some_work
+
+from pilothouse.adapters.agents.launching import from_the_start, host_of, is_id
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://api.example.com/v1", "api.example.com:443"),
+        ("http://127.0.0.1:8000", "127.0.0.1:8000"),
+        ("http://[::1]:11434/v1", "[::1]:11434"),
+        ("example.com", ""),
+        ("http://x:notaport", ""),
+    ],
+)
+def test_an_endpoint_is_a_host_and_a_port(url: str, host: str) -> None:
+    assert host_of(url) == host
+
+
+def test_an_id_is_neither_an_option_nor_a_path() -> None:
+    assert is_id("11111111-2222-4333-8444-555555555555")
+    assert not any(map(is_id, ("", "-x", "a/b", "..", "a b", "*", "x" * 200)))
+
+
+def test_a_prompt_from_the_start_has_the_whole_task_before_what_there_is_to_say_of_the_past() -> None:
+    work = some_work(task="T", instructions="Do so.", context="Of this job.", prompt="Go on.\n")
+
+    assert (
+        from_the_start(work)
+        == "# Task\n\nT\n\n# Instructions\n\nDo so.\n\n# About this job\n\nOf this job.\n\nGo on.\n"
+    )
