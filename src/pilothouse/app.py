@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import logging
 import os
+import secrets
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -51,9 +52,12 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
     from pilothouse.adapters.system.clock import SystemClock
     from pilothouse.adapters.system.ids import Uuid7Ids
     from pilothouse.adapters.work.local import LocalExecutor
+    from pilothouse.core.auth.rates import per_minute
     from pilothouse.core.plan.kind import PlanKind
+    from pilothouse.engine.access import Access
     from pilothouse.engine.agents import AgentCatalogue
     from pilothouse.engine.janitor import Janitor
+    from pilothouse.engine.keys import Keys
     from pilothouse.engine.kinds import REGISTRY
     from pilothouse.engine.plan_effects import PlanEffects
     from pilothouse.engine.plans import Plans
@@ -116,7 +120,17 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
         await stack.enter_async_context(_in_background(janitor.run()))
         await stack.enter_async_context(_in_background(_warm_up(executor)))
         queries = Queries(supervisor, store, supervisor.hub, logs, git)
-        yield Services(supervisor, Runs(supervisor, store), plans, queries, repos, clock, AgentCatalogue(agents))
+        yield Services(
+            supervisor=supervisor,
+            runs=Runs(supervisor, store),
+            plans=plans,
+            queries=queries,
+            repos=repos,
+            clock=clock,
+            agents=AgentCatalogue(agents),
+            keys=Keys(store, clock, secrets.token_bytes, per_minute(settings.key_rate)),
+            access=Access(store),
+        )
         if not supervisor.live:  # a run between two commands needs the life of the warden that it was placed on
             with contextlib.suppress(PilothouseError):
                 await executor.shutdown(when_idle=True)
@@ -270,7 +284,7 @@ async def _serve(settings: Settings, mode: str, announce: Callable[[str], None])
         if not ours:
             return  # another background owner was faster, and serves whoever asked for this one
         services = await stack.enter_async_context(assembled(settings))
-        guard, info = Guard(), OwnerInfo(os.getpid(), version(), mode)
+        guard, info = Guard(services.keys), OwnerInfo(os.getpid(), version(), mode)
         api = make_api(services, guard, info, stop.set)
         local = Activity(guard.unix(api))
 

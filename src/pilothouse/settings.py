@@ -68,6 +68,12 @@ class Settings(BaseSettings):
     )
     host: str = Field(default="127.0.0.1", description="Address that `serve` listens on.")
     port: int = Field(default=8484, ge=0, le=65535, description="Port that `serve` listens on; 0 takes a free one.")
+    key_rate: int = Field(
+        default=1200,
+        ge=1,
+        le=1_000_000,
+        description="Requests a minute that each API key may make; ten seconds' worth of them at once.",
+    )
     database_url: str | None = Field(
         default=None, description="Another database than the SQLite file in the data directory (not built yet)."
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -26,7 +27,9 @@ from pilothouse.core.plan.kind import PlanKind
 from pilothouse.core.plan.spec_parse import plan_from_data
 from pilothouse.core.run.commands import Command
 from pilothouse.core.run.lifecycle import TERMINAL
+from pilothouse.engine.access import Access
 from pilothouse.engine.agents import AgentCatalogue
+from pilothouse.engine.keys import Keys
 from pilothouse.engine.kinds import REGISTRY
 from pilothouse.engine.plan_effects import PlanEffects
 from pilothouse.engine.plans import Origin, Plans
@@ -114,6 +117,8 @@ class World:
                     repos=Repos(store, git, self.clock),
                     clock=self.clock,
                     agents=AgentCatalogue(agents),
+                    keys=Keys(store, self.clock, secrets.token_bytes),
+                    access=Access(store),
                 )
 
 

@@ -45,6 +45,7 @@ class Queries:
         *,
         kind: str | None = None,
         status: str | None = None,
+        owner: str | None = None,
         session_id: str | None = None,
         waiting: bool | None = None,
         limit: int = 100,
@@ -59,7 +60,13 @@ class Queries:
                 fix = f"one of all, {', '.join(value.lower() for value in Lifecycle)}"
                 raise BadInput(f"{status!r} is no status", field="status", fix=fix) from None
         return await self._store.rows(
-            kind=kind, lifecycles=lifecycles, session_id=session_id, waiting=waiting, limit=limit, before=before
+            kind=kind,
+            lifecycles=lifecycles,
+            owner=owner,
+            session_id=session_id,
+            waiting=waiting,
+            limit=limit,
+            before=before,
         )
 
     async def events(self, run_id: str, after: int = 0, limit: int = 1000) -> list[Recorded]:
@@ -102,8 +109,8 @@ class Queries:
         view: Json = await self._supervisor.read(plan_id, plan_view)
         return {**view, "halted": self._supervisor.halted(plan_id)}
 
-    async def plans(self, *, status: str | None = None, limit: int = 100) -> list[Json]:
-        return [plan_brief(row) for row in await self.runs(kind=PlanKind.name, status=status, limit=limit)]
+    async def plans(self, *, status: str | None = None, owner: str | None = None, limit: int = 100) -> list[Json]:
+        return [plan_brief(row) for row in await self.runs(kind=PlanKind.name, status=status, owner=owner, limit=limit)]
 
     async def graph(self, plan_id: str) -> str:
         """The plan as a Mermaid graph."""

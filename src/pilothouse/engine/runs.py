@@ -53,12 +53,12 @@ class Runs:
         await self._supervisor.tell(run_id, given)
         return await self._store.row(run_id)
 
-    async def stop_everything(self, session_id: str | None = None) -> list[RunRow]:
-        """Stop every live run, of a session or of the whole server, all gates first. Answers what was stopped.
+    async def stop_everything(self, session_id: str | None = None, *, owner: str | None = None) -> list[RunRow]:
+        """Stop every live run, of a session, an owner or the whole server, all gates first. Answers what was stopped.
 
         Raises the failure of one that could not be stopped, when all the others have been."""
         open_ones = frozenset(Lifecycle) - TERMINAL
-        rows = await self._store.rows(lifecycles=open_ones, session_id=session_id, limit=1_000_000)
+        rows = await self._store.rows(lifecycles=open_ones, owner=owner, session_id=session_id, limit=1_000_000)
         for row in rows:
             self._supervisor.close_gate(row.id)
         stops = await asyncio.gather(*(self._stop(row.id) for row in rows), return_exceptions=True)
@@ -75,13 +75,14 @@ class Runs:
         except (NotFound, Gone):
             return None
 
-    async def waits(self) -> list[RunRow]:
-        """Runs with something that waits for a person, newest first."""
-        return await self._store.rows(waiting=True)
+    async def waits(self, owner: str | None = None) -> list[RunRow]:
+        """Runs, of an owner or of all, with something that waits for a person, newest first."""
+        return await self._store.rows(waiting=True, owner=owner)
 
-    async def answer(self, wait_id: str, answer: str, by: str) -> RunRow:
-        """Answer an open wait by its id. Raises ``NotFound``, also when somebody else answered first; ``BadInput``."""
-        for row in await self.waits():
+    async def answer(self, wait_id: str, answer: str, by: str, *, owner: str | None = None) -> RunRow:
+        """Answer an open wait by its id; with ``owner`` one of theirs. Raises ``NotFound``, also when somebody else
+        answered first; ``BadInput``."""
+        for row in await self.waits(owner):
             if any(wait.id == wait_id for wait in row.waits):
                 await self._supervisor.tell(row.id, Answer(wait_id=wait_id, answer=answer, by=by))
                 return await self._store.row(row.id)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pilothouse.engine.access import Access
 from pilothouse.engine.agents import AgentCatalogue
+from pilothouse.engine.keys import Keys
 from pilothouse.engine.plans import Plans
 from pilothouse.engine.ports import Clock
 from pilothouse.engine.queries import Queries
@@ -24,3 +26,5 @@ class Services:
     repos: Repos
     clock: Clock
     agents: AgentCatalogue
+    keys: Keys
+    access: Access

@@ -44,9 +44,10 @@ class Inside:
 @asynccontextmanager
 async def inside(world: World | None = None, *, mode: str = "serve", keepalive: float = 15.0) -> AsyncIterator[Inside]:
     """The application as the Unix socket's door shows it."""
-    guard, owner = Guard(), OwnerInfo(os.getpid(), "1.2.3", mode)
+    owner = OwnerInfo(os.getpid(), "1.2.3", mode)
     stepped_down: list[bool] = []
     async with (world or World()).engine() as services:
+        guard = Guard(services.keys)
         app = make_api(services, guard, owner, lambda: stepped_down.append(True), keepalive=keepalive)
         async with client_of(from_user(guard.unix(app), os.getuid())) as client:
             yield Inside(services, guard, owner, app, client, stepped_down)

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
 from pilothouse.engine.services import Services
+from pilothouse.interfaces.http.access import SCHEMES, make_access
 from pilothouse.interfaces.http.agents import make_agents
 from pilothouse.interfaces.http.approvals import make_approvals
 from pilothouse.interfaces.http.describe import PROBLEMS
 from pilothouse.interfaces.http.docs import install_docs
 from pilothouse.interfaces.http.events import make_events
 from pilothouse.interfaces.http.guard import Guard
+from pilothouse.interfaces.http.keys import make_keys
 from pilothouse.interfaces.http.limits import BodyLimit
 from pilothouse.interfaces.http.operations import OwnerInfo, make_operations
 from pilothouse.interfaces.http.plans import make_plans
@@ -38,7 +40,14 @@ def make_api(
     """The application, to be put behind ``guard.unix`` and ``guard.tcp``.
 
     ``on_step_down`` is called when a background owner is asked to let go; ``keepalive`` is in seconds."""
-    app = FastAPI(title="Pilothouse", version=owner.version, docs_url=None, redoc_url=None, responses=PROBLEMS)
+    app = FastAPI(
+        title="Pilothouse",
+        version=owner.version,
+        docs_url=None,
+        redoc_url=None,
+        responses=PROBLEMS,
+        dependencies=[Depends(make_access(services.access)), *SCHEMES],
+    )
     app.add_middleware(BodyLimit)
     install(app)
     install_docs(app)
@@ -49,4 +58,5 @@ def make_api(
     app.include_router(make_approvals(services))
     app.include_router(make_agents(services))
     app.include_router(make_repos(services))
+    app.include_router(make_keys(services))
     return app

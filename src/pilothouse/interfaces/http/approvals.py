@@ -36,14 +36,16 @@ def make_approvals(services: Services) -> APIRouter:
     runs = services.runs
 
     @router.get("", responses=answer({"approvals": [_WAIT]}))
-    async def list_approvals() -> Response:
+    async def list_approvals(request: Request) -> Response:
         """Everything that waits for a person, the run that was created last first."""
-        return Json({"approvals": [wait for row in await runs.waits() for wait in _waits(row)]})
+        rows = await runs.waits(principal_of(request).only)
+        return Json({"approvals": [wait for row in rows for wait in _waits(row)]})
 
     @router.post("/{wait_id:path}", responses=answer({"id": "0192f0c1-…", "status": "running"}))
     async def answer_wait(request: Request, wait_id: str, body: AnswerWait) -> Response:
         """Answer a wait with one of its options. One answer wins; a second finds nothing that waits (404)."""
-        return Json(run_json(await runs.answer(wait_id, body.answer, principal_of(request).name)))
+        principal = principal_of(request)
+        return Json(run_json(await runs.answer(wait_id, body.answer, principal.name, owner=principal.only)))
 
     return router
 

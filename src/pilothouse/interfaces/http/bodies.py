@@ -7,6 +7,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, model_validator
 from pydantic.alias_generators import to_camel
 
+from pilothouse.core.auth.principals import DEFAULT_SCOPES, Scope
+
 Name = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
@@ -59,6 +61,12 @@ class AnswerWait(Body):
 
 class RegisterRepo(Body):
     path: Name = Field(description="Any folder of the repository, as an absolute path.")
+
+
+class CreateKey(Body):
+    name: Name = Field(description="What it is for, as lists show it.")
+    user: Name | None = Field(default=None, description="Who whoever shows it is; who asks when left out.")
+    scopes: list[Name] = Field(default=[*DEFAULT_SCOPES], description=f"Some of {', '.join(Scope)}.")
 
 
 class Login(Body):

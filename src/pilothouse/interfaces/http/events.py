@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query
@@ -11,6 +12,7 @@ from starlette.responses import Response
 from pilothouse.core.run.rows import RunRow
 from pilothouse.engine.services import Services
 from pilothouse.interfaces.http.describe import answer
+from pilothouse.interfaces.http.guard import principal_of
 from pilothouse.interfaces.http.problems import Malformed
 from pilothouse.interfaces.http.sse import EventStream
 from pilothouse.interfaces.http.streams import Wanted, all_streams, is_over, run_stream
@@ -60,6 +62,7 @@ def make_events(services: Services, keepalive: float) -> APIRouter:
 
     @router.get("/events", responses={200: {"description": "A stream that never ends", "content": _SSE}})
     async def all_events(
+        request: Request,
         after: Annotated[str | None, Query(description="A cursor from this stream; none begins now.")] = None,
         run_id: Annotated[str | None, Query(alias="runId")] = None,
         kind: Annotated[str | None, Query(description="Only runs of this kind.")] = None,
@@ -73,7 +76,9 @@ def make_events(services: Services, keepalive: float) -> APIRouter:
             raise Malformed(
                 "lies beyond the end of the log", field="after", fix="load the runs anew and begin without a cursor"
             )
-        return EventStream(all_streams(queries, start, Wanted(queries, run_id, kind), keepalive))
+        sees = partial(services.access.sees, principal_of(request))
+        wanted = Wanted(queries, run_id, kind, sees=None if principal_of(request).only is None else sees)
+        return EventStream(all_streams(queries, start, wanted, keepalive))
 
     return router
 

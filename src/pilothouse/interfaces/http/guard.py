@@ -1,29 +1,29 @@
 """Who is at the door: every request gets a principal here, or is turned away before anything looks at it.
 
 Two doors lead to one application. The Unix socket admits the user the server runs as and nobody else. TCP admits
-browsers that have logged in, from pages of this server only. Plain ASGI, so that streams pass through untouched.
+browsers that have logged in, from pages of this server only, and whoever shows an API key. What a principal may do is
+not decided here. Plain ASGI, so that streams pass through untouched.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from starlette.datastructures import Headers
 from starlette.requests import Request, cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from pilothouse.core.auth.principals import THE_LOCAL_USER, Kind, Principal
+from pilothouse.engine.keys import Keys
 from pilothouse.errors import Denied, PilothouseError, Unavailable
+from pilothouse.interfaces.http.credentials import key_in
 from pilothouse.interfaces.http.logins import Logins
 from pilothouse.interfaces.http.origins import Origins
 from pilothouse.interfaces.http.problems import NoCredential, problem
-
-LOCAL = "local"
-"""The principal of whoever owns this data directory, at either door: tokens are printed on their own terminal."""
 
 # Without a credential: whether it is up, and logging in.
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/login", "/api/login"})
@@ -32,18 +32,11 @@ _COOKIE_LIFE_S = 400 * 24 * 3600
 """As long as browsers allow; how long a session really lasts is the server's to say."""
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """Who asks, and at which door."""
-
-    name: str
-    door: Literal["unix", "tcp"]
-
-
 class Guard:
     """Guards both doors. ``listening`` must be told where TCP listens before that door lets anybody in."""
 
-    def __init__(self, now: Callable[[], float] = time.monotonic, uid: int | None = None) -> None:
+    def __init__(self, keys: Keys, now: Callable[[], float] = time.monotonic, uid: int | None = None) -> None:
+        self._keys = keys
         self._logins = Logins(now)
         self._uid = os.getuid() if uid is None else uid
         self._origins: Origins | None = None
@@ -72,52 +65,71 @@ class Guard:
             response.delete_cookie(self._cookie, path="/", httponly=True, samesite="strict")
 
     def unix(self, app: ASGIApp) -> ASGIApp:
-        """``app`` behind the Unix socket's door. The server says who is there (``state["peer_uid"]``)."""
+        """``app`` behind the Unix socket's door. The server says who is there (``state["peer_uid"]``).
 
-        def admit(scope: Scope) -> Principal:
+        Who shows a key there too is who the key says: nobody shows one to be more than they are without."""
+
+        async def admit(scope: Scope) -> Principal:
             if scope.get("state", {}).get("peer_uid") != self._uid:
                 raise Denied("this socket belongs to another user")
-            return Principal(LOCAL, "unix")
+            key = key_in(Headers(scope=scope))
+            return THE_LOCAL_USER if key is None else await self._keys.recognise(key)
 
-        return _Door(app, admit)
+        return _Door(app, admit, self._stands)
 
     def tcp(self, app: ASGIApp) -> ASGIApp:
         """``app`` behind the TCP door."""
 
-        def admit(scope: Scope) -> Principal | None:
+        async def admit(scope: Scope) -> Principal | None:
             headers = Headers(scope=scope)
             if self._origins is None:
                 raise Denied("not ready yet")
+            if (key := key_in(headers)) is not None:
+                # Browsers add cookies to what other sites make them send, but never a key: where it comes from does
+                # not matter. And whoever says who they are is not taken for somebody else when that is wrong.
+                return await self._keys.recognise(key)
             self._origins.check(
                 scope["method"], headers.get("host", ""), headers.get("origin"), headers.get("sec-fetch-site")
             )
             session = self._session(headers)
             if session is not None and self._logins.knows(session):
-                return Principal(LOCAL, "tcp")
+                return THE_LOCAL_USER
             if scope["path"] not in OPEN_PATHS:
-                raise NoCredential("log in first: open the URL that `pilothouse serve` printed")
+                raise NoCredential("log in with the URL that `pilothouse serve` printed, or send an API key")
             return None
 
-        return _Door(app, admit)
+        return _Door(app, admit, self._stands)
+
+    def _stands(self, principal: Principal) -> bool:
+        return principal.kind is not Kind.KEY or self._keys.stands(principal.key_id)
 
     def _session(self, headers: Headers) -> str | None:
         return cookie_parser(headers.get("cookie", "")).get(self._cookie)
 
 
 class _Door:
-    def __init__(self, app: ASGIApp, admit: Callable[[Scope], Principal | None]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        admit: Callable[[Scope], Awaitable[Principal | None]],
+        stands: Callable[[Principal], bool],
+    ) -> None:
         self._app = app
         self._admit = admit
+        self._stands = stands
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return  # nothing else is served; a WebSocket that is not accepted is closed
         try:
-            principal = self._admit(scope)
+            principal = await self._admit(scope)
         except PilothouseError as error:
             await problem(error)(scope, receive, send)
             return
-        scope.setdefault("state", {})["principal"] = principal
+        state = scope.setdefault("state", {})
+        state["principal"] = principal
+        if principal is not None:
+            state["stands"] = partial(self._stands, principal)
         await self._app(scope, receive, send)
 
 
@@ -129,9 +141,12 @@ def principal_of(request: Request) -> Principal:
     return found
 
 
-def only_unix(request: Request, what: str) -> Principal:
-    """Raises ``Denied`` at any other door."""
-    principal = principal_of(request)
-    if principal.door != "unix":
+def at_home(request: Request) -> bool:
+    """Whether it is the local user who asks, over the Unix socket."""
+    return principal_of(request).kind is Kind.LOCAL and "peer_uid" in request.scope["state"]
+
+
+def only_at_home(request: Request, what: str) -> None:
+    """Raises ``Denied`` for anybody else, and at any other door."""
+    if not at_home(request):
         raise Denied(f"{what} only over the Unix socket, as the command line does")
-    return principal

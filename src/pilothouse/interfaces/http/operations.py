@@ -14,7 +14,7 @@ from pilothouse.engine.services import Services
 from pilothouse.errors import Refused
 from pilothouse.interfaces.http.bodies import Login
 from pilothouse.interfaces.http.describe import answer
-from pilothouse.interfaces.http.guard import Guard, only_unix
+from pilothouse.interfaces.http.guard import Guard, only_at_home
 from pilothouse.interfaces.http.wire import Json
 
 HOME = "/docs"
@@ -64,7 +64,7 @@ def make_operations(services: Services, guard: Guard, owner: OwnerInfo, on_step_
     @router.post("/api/owner/step-down", status_code=202, responses=answer({"pid": 4711}, "It lets go and exits", 202))
     async def step_down(request: Request) -> Response:
         """Ask a background owner to let go for another one. What runs goes on. Unix socket only."""
-        only_unix(request, "an owner steps down")
+        only_at_home(request, "an owner steps down")
         if owner.mode != "background":
             raise Refused("this server was started by a person; stop it where it runs")
         on_step_down()

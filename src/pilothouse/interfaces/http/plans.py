@@ -16,7 +16,7 @@ from pilothouse.engine.services import Services
 from pilothouse.errors import BadInput
 from pilothouse.interfaces.http.bodies import CancelGroup, RetryNode, RetryPlan, SubmitPlan
 from pilothouse.interfaces.http.describe import answer
-from pilothouse.interfaces.http.guard import only_unix, principal_of
+from pilothouse.interfaces.http.guard import at_home, only_at_home, principal_of
 from pilothouse.interfaces.http.wire import Json
 
 _BRIEF: dict[str, Any] = {
@@ -64,12 +64,12 @@ def make_plans(services: Services) -> APIRouter:
         exists."""
         principal = principal_of(request)
         if body.register_repo:
-            only_unix(request, "repositories are registered together with a plan")
+            only_at_home(request, "repositories are registered together with a plan")
         spec = await _parse(body)
         repo = _absolute(body.repo_path or spec.repo_path)
         cause = "cli"
-        if principal.door == "tcp":
-            repo, cause = await repos.require(repo), "http"
+        if not at_home(request):
+            repo, cause = await repos.require(repo, principal), "http"
         origin = Origin(principal.name, cause)
         plan_id = await plans.submit(spec, origin, repo=repo, update_checkout=body.update_checkout, key=key)
         if body.register_repo:
@@ -78,11 +78,12 @@ def make_plans(services: Services) -> APIRouter:
 
     @router.get("", responses=answer({"plans": [_BRIEF]}))
     async def list_plans(
+        request: Request,
         status: Annotated[str | None, Query(description="A lifecycle in lower case, or `all`.")] = None,
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     ) -> Response:
         """Plans, newest first."""
-        return Json({"plans": await queries.plans(status=status, limit=limit)})
+        return Json({"plans": await queries.plans(status=status, owner=principal_of(request).only, limit=limit)})
 
     @router.get("/{plan_id}", responses=answer(_VIEW))
     async def show(plan_id: str) -> Response:

@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pilothouse.core.auth.refusals import InvalidKey, NeedsScope, TooManyRequests
 from pilothouse.errors import (
     BadInput,
     Denied,
@@ -59,7 +60,9 @@ STATUS: dict[type[PilothouseError], HTTPStatus] = {
     NotFound: HTTPStatus.NOT_FOUND,
     Gone: HTTPStatus.GONE,
     NoCredential: HTTPStatus.UNAUTHORIZED,
+    InvalidKey: HTTPStatus.UNAUTHORIZED,
     TooManyTries: HTTPStatus.TOO_MANY_REQUESTS,
+    TooManyRequests: HTTPStatus.TOO_MANY_REQUESTS,
     Denied: HTTPStatus.FORBIDDEN,
     Refused: HTTPStatus.CONFLICT,
     Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
@@ -78,6 +81,8 @@ _CODES = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "too_large",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: Malformed.code,
 }
+
+_BEARER = 'Bearer realm="pilothouse"'
 
 # How pydantic calls a body that is not there or no JSON object.
 _NO_OBJECT = frozenset({"missing", "model_attributes_type", "model_type"})
@@ -114,7 +119,23 @@ def problem(error: PilothouseError) -> Response:
     """The answer to an expected failure."""
     if isinstance(error, BadInput):
         return _response(status_of(error), error.code, error.message, field=error.field, fix=error.fix)
-    return _response(status_of(error), error.code, str(error))
+    return _response(status_of(error), error.code, str(error), _headers(error))
+
+
+def _headers(error: PilothouseError) -> dict[str, str]:
+    """What HTTP (RFC 6750, RFC 9110) wants said in headers too."""
+    match error:
+        case NoCredential():
+            return {"www-authenticate": _BEARER}
+        case InvalidKey():
+            return {"www-authenticate": f'{_BEARER}, error="invalid_token"'}
+        case NeedsScope():
+            return {"www-authenticate": f'{_BEARER}, error="insufficient_scope", scope="{error.scope}"'}
+        case TooManyTries():
+            return {"retry-after": "60"}
+        case TooManyRequests():
+            return {"retry-after": str(error.retry_after)}
+    return {}
 
 
 def _response(
@@ -130,10 +151,6 @@ def _response(
     }
     response = Response(msgspec.json.encode(body), status, headers, MEDIA_TYPE)
     response.headers["cache-control"] = "no-store"
-    if status is HTTPStatus.UNAUTHORIZED:
-        response.headers["www-authenticate"] = 'Cookie realm="pilothouse"'
-    elif status is HTTPStatus.TOO_MANY_REQUESTS:
-        response.headers["retry-after"] = "60"
     return response
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
+from starlette.requests import Request
 from starlette.responses import Response
 
 from pilothouse.engine.services import Services
 from pilothouse.interfaces.http.bodies import StopEverything
 from pilothouse.interfaces.http.describe import answer
+from pilothouse.interfaces.http.guard import principal_of
 from pilothouse.interfaces.http.wire import Json, page_cursor, read_page, run_json
 
 _RUN: dict[str, Any] = {
@@ -32,6 +34,7 @@ def make_runs(services: Services) -> APIRouter:
 
     @router.get("/runs", responses=answer({"runs": [_RUN], "next": "WzE3NjcyMjU2MDAwMDAsIi4uLiJd"}))
     async def list_runs(
+        request: Request,
         kind: str | None = None,
         status: Annotated[str | None, Query(description="A lifecycle in lower case, or `all`.")] = None,
         session_id: Annotated[str | None, Query(alias="sessionId")] = None,
@@ -43,6 +46,7 @@ def make_runs(services: Services) -> APIRouter:
         rows = await queries.runs(
             kind=kind,
             status=status,
+            owner=principal_of(request).only,
             session_id=session_id,
             waiting=waiting,
             limit=limit,
@@ -70,9 +74,10 @@ def make_runs(services: Services) -> APIRouter:
         return Response(status_code=204)
 
     @router.post("/stop-everything", responses=answer({"stopped": [_RUN]}))
-    async def stop_everything(body: StopEverything | None = None) -> Response:
+    async def stop_everything(request: Request, body: StopEverything | None = None) -> Response:
         """Stop every live run, or every one of a session. The gates of all close before the first is stopped."""
-        stopped = await runs.stop_everything(body.session_id if body is not None else None)
+        session_id = body.session_id if body is not None else None
+        stopped = await runs.stop_everything(session_id, owner=principal_of(request).only)
         return Json({"stopped": [run_json(row) for row in stopped]})
 
     return router

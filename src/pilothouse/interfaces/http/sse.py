@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import aclosing, contextmanager
 
 from starlette.responses import Response
@@ -70,10 +70,12 @@ class EventStream(Response):
         self.init_headers({"cache-control": "no-cache", "x-accel-buffering": "no"})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        streams: OpenStreams = scope.get("state", {}).get("streams", _UNTRACKED)
+        state = scope.get("state", {})
+        streams: OpenStreams = state.get("streams", _UNTRACKED)
+        stands: Callable[[], bool] = state.get("stands", _always)
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         async with asyncio.TaskGroup() as group:
-            writer = group.create_task(self._write(send))
+            writer = group.create_task(self._write(send, stands))
             leaver = group.create_task(_until_gone(receive))
             writer.add_done_callback(lambda _: leaver.cancel())
             leaver.add_done_callback(lambda _: writer.cancel())
@@ -81,16 +83,22 @@ class EventStream(Response):
                 await asyncio.wait((writer,))
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _write(self, send: Send) -> None:
+    async def _write(self, send: Send, stands: Callable[[], bool]) -> None:
         try:
             async with aclosing(self._chunks) as chunks:
                 async for chunk in chunks:
+                    if not stands():  # what let the client in was revoked meanwhile
+                        return
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
                     await asyncio.sleep(_PACE_S)
         except Gone:
             pass  # who comes back for more is told
         except PilothouseError as error:
             log.error("stream.broken", exc_info=error)
+
+
+def _always() -> bool:
+    return True
 
 
 async def _until_gone(receive: Receive) -> None:

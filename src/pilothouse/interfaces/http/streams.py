@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing
 
 import msgspec
@@ -51,17 +51,27 @@ def _closes_leg(page: list[Batch]) -> bool:
 
 
 class Wanted:
-    """Which batches a client of the multiplexed stream asked for; None: no matter."""
+    """Which batches a client of the multiplexed stream asked for, and may see; None: no matter."""
 
-    def __init__(self, queries: Queries, run_id: str | None = None, kind: str | None = None) -> None:
+    def __init__(
+        self,
+        queries: Queries,
+        run_id: str | None = None,
+        kind: str | None = None,
+        sees: Callable[[str], Awaitable[bool]] | None = None,
+    ) -> None:
+        """``sees`` says whether a run is there for the client."""
         self._queries = queries
         self._run_id = run_id
         self._kind = kind
         self._kinds: dict[str, str] = {}
-        self.all = run_id is None and kind is None
+        self._sees = sees
+        self.all = run_id is None and kind is None and sees is None
 
     async def __call__(self, batch: Batch) -> bool:
         if self._run_id is not None and batch.run_id != self._run_id:
+            return False
+        if self._sees is not None and not await self._sees(batch.run_id):
             return False
         if self._kind is None:
             return True

@@ -1,0 +1,79 @@
+"""Which action of the policy each route is, and the check before every one of them.
+
+A route that has no row here is closed to all but the owner of the server, so that forgetting one harms nobody else. A
+path that names a run is checked for whose it is; lists are filtered by their routes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+
+from fastapi import Security
+from fastapi.security import APIKeyHeader, HTTPBearer
+from starlette.requests import Request
+
+from pilothouse.core.auth.policy import Action
+from pilothouse.engine.access import Access
+from pilothouse.interfaces.http.credentials import HEADER
+from pilothouse.interfaces.http.guard import OPEN_PATHS, principal_of
+
+_NODE = "/api/plans/{plan_id}/nodes/{node}"
+
+ROUTES: Mapping[str, Action] = MappingProxyType(
+    {
+        "GET /api/plans": Action.READ_RUNS,
+        "POST /api/plans": Action.START_RUNS,
+        "GET /api/plans/{plan_id}": Action.READ_RUNS,
+        "DELETE /api/plans/{plan_id}": Action.DELETE_RUNS,
+        "GET /api/plans/{plan_id}/graph": Action.READ_RUNS,
+        "POST /api/plans/{plan_id}/retry": Action.CONTROL_RUNS,
+        "POST /api/plans/{plan_id}/groups/cancel": Action.CONTROL_RUNS,
+        f"GET {_NODE}": Action.READ_RUNS,
+        f"GET {_NODE}/logs": Action.READ_RUNS,
+        f"GET {_NODE}/diff": Action.READ_RUNS,
+        f"POST {_NODE}/cancel": Action.CONTROL_RUNS,
+        f"POST {_NODE}/retry": Action.CONTROL_RUNS,
+        "GET /api/runs": Action.READ_RUNS,
+        "GET /api/runs/{run_id}": Action.READ_RUNS,
+        "DELETE /api/runs/{run_id}": Action.DELETE_RUNS,
+        "GET /api/runs/{run_id}/events": Action.READ_RUNS,
+        "POST /api/runs/{run_id}/{verb}": Action.CONTROL_RUNS,
+        "POST /api/stop-everything": Action.CONTROL_RUNS,
+        "GET /api/events": Action.READ_RUNS,
+        "GET /api/approvals": Action.READ_APPROVALS,
+        "POST /api/approvals/{wait_id}": Action.ANSWER_APPROVALS,
+        "GET /api/repos": Action.READ_REPOS,
+        "POST /api/repos": Action.REGISTER_REPOS,
+        "DELETE /api/repos": Action.REMOVE_REPOS,
+        "GET /api/keys": Action.READ_KEYS,
+        "POST /api/keys": Action.CHANGE_KEYS,
+        "DELETE /api/keys/{key_id}": Action.CHANGE_KEYS,
+        "GET /api/agents": Action.READ_SERVER,
+        "GET /api/models": Action.READ_SERVER,
+        "GET /api/owner": Action.READ_SERVER,
+        "GET /metrics": Action.READ_SERVER,
+        "POST /api/owner/step-down": Action.CONTROL_SERVER,
+        "POST /api/logout": Action.READ_SERVER,
+    }
+)
+
+SCHEMES = (
+    # For the OpenAPI document only: the guard has looked at the credential before any route is found.
+    Security(APIKeyHeader(name=HEADER, scheme_name="apiKey", auto_error=False)),
+    Security(HTTPBearer(scheme_name="bearer", auto_error=False)),
+)
+
+
+def make_access(access: Access) -> Callable[[Request], Awaitable[None]]:
+    """A dependency of the whole application."""
+
+    async def admitted(request: Request) -> None:
+        path = request.scope["route"].path_format
+        if path in OPEN_PATHS:
+            return
+        action = ROUTES.get(f"{request.method} {path}", Action.CONTROL_SERVER)
+        names = request.path_params
+        await access.require(principal_of(request), action, names.get("run_id") or names.get("plan_id"))
+
+    return admitted
