@@ -33,7 +33,10 @@ MAY_CALL_APP = "interfaces.cli"
 
 # Rooms of one floor that may be imported by others of that floor; "*" is every room.
 ROOMS = {
-    "core": {"*": frozenset({"run", "tools"})},
+    "core": {
+        "*": frozenset({"run", "tools"}),
+        "workflow": frozenset({"plan"}),
+    },
     "adapters": {
         "agents": frozenset({"work"}),
         "backends": frozenset({"agents"}),

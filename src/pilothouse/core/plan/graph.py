@@ -62,7 +62,7 @@ def check_graph(jobs: Sequence[JobSpec], where: Sequence[str] = ()) -> list[Prob
     return [
         Problem(
             f"{where[cycle[0]]}.dependencies[{position}]",
-            f"jobs depend on each other in a cycle: {_arrows(path)}{nothing_starts}",
+            f"jobs depend on each other in a cycle: {arrows(path)}{nothing_starts}",
             "remove one of these dependencies",
         )
     ]
@@ -105,7 +105,8 @@ def _valid_ids(name: str, index_of: Mapping[str, int]) -> str:
     return f"valid ids: {listed(nearest + others)}"
 
 
-def _arrows(path: Sequence[str]) -> str:
+def arrows(path: Sequence[str]) -> str:
+    """A cycle in words, closed, and bounded however long it is."""
     closed = [*path, path[0]]
     if len(closed) <= _CYCLE_SHOWN:
         return " → ".join(closed)

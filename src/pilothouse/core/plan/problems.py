@@ -30,17 +30,26 @@ class Problem(msgspec.Struct, frozen=True):
         return f"{text} ({self.fix})" if self.fix else text
 
 
-def refuse(problems: Sequence[Problem]) -> BadInput:
+class Invalid(BadInput):
+    """Raised when a document is wrong. ``problems`` are what its message sums up, one by one, for those who must say
+    them in terms of another document."""
+
+    def __init__(self, message: str, problems: Sequence[Problem], *, fix: str = "") -> None:
+        super().__init__(message, field=problems[0].field, fix=fix)
+        self.problems = tuple(problems)
+
+
+def refuse(problems: Sequence[Problem]) -> Invalid:
     """The one error for at least one problem: the first ``SHOWN`` of them in words, the rest as a number."""
     first, others = problems[0], problems[1:]
     if not others:
-        return BadInput(first.message, field=first.field, fix=first.fix)
+        return Invalid(first.message, problems, fix=first.fix)
     # The first field stands in front of the message already, so the first problem goes without it.
     parts = [str(Problem("", first.message, first.fix)), *map(str, others[: SHOWN - 1])]
     hidden = len(problems) - len(parts)
     if hidden:
         parts.append(f"{hidden} more")
-    return BadInput("; ".join(parts), field=first.field)
+    return Invalid("; ".join(parts), problems)
 
 
 def field_path(parts: Iterable[str | int]) -> str:

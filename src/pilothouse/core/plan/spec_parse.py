@@ -44,6 +44,7 @@ from pilothouse.core.plan.spec_file import (
     SandboxFile,
     ShellFile,
 )
+from pilothouse.core.plan.spec_groups import qualified, resolve
 from pilothouse.core.plan.spec_text import check_values, read_data
 from pilothouse.core.run.agents import Permissions
 from pilothouse.core.run.usage import Budget
@@ -88,7 +89,7 @@ def _plan(file: PlanFile) -> PlanSpec:
         problems.append(Problem("jobs", "is missing or empty", "add at least one job"))
     if len(placed) > MAX_JOBS:
         problems.append(Problem("jobs", f"must have at most {MAX_JOBS:,} entries, has {len(placed):,}"))
-    known = frozenset(_qualified(item.scope, item.job.producer_id) for item in placed)
+    known = frozenset(qualified(item.scope, item.job.producer_id) for item in placed)
     jobs = tuple(_job(item, known, problems) for item in placed)
     problems.extend(check_graph(jobs, [item.field for item in placed]))
     if problems:
@@ -129,7 +130,7 @@ def _in_groups(groups: Sequence[GroupFile], field: str, scope: str, problems: li
     names: set[str] = set()
     for index, group in enumerate(groups):
         here = f"{field}[{index}]"
-        path = _qualified(scope, group.name)
+        path = qualified(scope, group.name)
         if group.name in names:
             problems.append(Problem(f"{here}.name", f"the group {quote(group.name)} is given twice", "join them"))
         names.add(group.name)
@@ -160,33 +161,20 @@ def _job(placed: _Placed, known: frozenset[str], problems: list[Problem]) -> Job
                 Problem(f"{field}.{name}.onInterrupted", "checks are always run again", "remove it, or use 'rerun'")
             )
     return JobSpec(
-        producer_id=_qualified(scope, job.producer_id),
+        producer_id=qualified(scope, job.producer_id),
         name=job.name or job.producer_id,
         task=job.task,
         work=_work(job.work, OnInterrupted.REVIEW),
         prechecks=_work(job.prechecks, OnInterrupted.RERUN),
         postchecks=_work(job.postchecks, OnInterrupted.RERUN),
         instructions=job.instructions or "",
-        dependencies=tuple(_resolve(name, scope, known) for name in job.dependencies),
+        dependencies=tuple(resolve(name, scope, known) for name in job.dependencies),
         group=scope or job.group,
         expects_no_changes=job.expects_no_changes,
         base_branch=job.base_branch,
         env=job.env,
         budget=_budget(job.budget),
     )
-
-
-def _qualified(scope: str, name: str) -> str:
-    return f"{scope}/{name}" if scope else name
-
-
-def _resolve(name: str, scope: str, known: frozenset[str]) -> str:
-    """What a dependency named inside the group ``scope`` means: the nearest job of that name, looking outwards."""
-    while scope:
-        if (found := _qualified(scope, name)) in known:
-            return found
-        scope = scope.rpartition("/")[0]
-    return name
 
 
 def _work(file: ProcessFile | ShellFile | AgentFile | None, default: OnInterrupted) -> WorkSpec | None:
