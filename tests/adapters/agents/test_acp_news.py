@@ -182,6 +182,14 @@ def test_the_end_of_a_tool_is_told_once() -> None:
     assert told(updates, more(status="completed"), more(status="failed")) == []
 
 
+def test_a_tool_may_be_asked_for_once_more_after_its_end() -> None:
+    updates = Updates("/w")
+    told(updates, call(status="completed", rawInput="first"))
+    _, news = updates.asked(ToolCallUpdate.model_validate({"toolCallId": "c1", "kind": "edit", "rawInput": "again"}))
+
+    assert without_turns(news) == [ToolStarted(call_id="c1", tool="edit", input="again")]
+
+
 def test_a_tool_that_was_not_permitted_ends_as_denied() -> None:
     updates = Updates("/w")
     wanted = ToolCallUpdate.model_validate({"toolCallId": "c1", "kind": "execute", "title": "rm", "rawInput": "rm -r"})

@@ -70,7 +70,6 @@ class _Tool:
     """Text before and after, by path."""
     places: list[str] = field(default_factory=list)
     told: bool = False
-    ended: bool = False
     denied: bool = False
 
     @property
@@ -92,7 +91,10 @@ class _Tool:
                 self.edits[content.path] = (content.old_text, content.new_text)
             elif isinstance(content, ContentToolCallContent) and isinstance(content.content, TextContentBlock):
                 said.append(content.content.text)
-        self.output = "\n".join(said) or _output(call.raw_output) or self.output
+        self.output = bounded("\n".join(said)) or _output(call.raw_output) or self.output
+
+
+_ENDED = _Tool(told=True)
 
 
 class Updates:
@@ -125,6 +127,8 @@ class Updates:
 
     def asked(self, call: ToolCallUpdate) -> tuple[Wanted, list[News]]:
         """It asks whether it may use a tool: whoever decides has to know the tool by then."""
+        if self._tools.get(call.tool_call_id) is _ENDED:
+            del self._tools[call.tool_call_id]
         tool = self._learn(call)
         tool.output = ""  # what it showed for the question
         news = list(self._start(call.tool_call_id, tool))
@@ -141,8 +145,8 @@ class Updates:
 
     def close(self) -> Iterator[News]:
         """Nothing more will come: tools that have not ended never will."""
-        for call_id, tool in self._tools.items():
-            if tool.told and not tool.ended:
+        for call_id, tool in list(self._tools.items()):
+            if tool.told and tool is not _ENDED:
                 yield from self._end(call_id, tool, failed=True)
 
     def _learn(self, call: Call) -> _Tool:
@@ -151,9 +155,9 @@ class Updates:
         return tool
 
     def _call(self, call: Call) -> Iterator[News]:
-        tool = self._learn(call)
-        if tool.ended:
+        if self._tools.get(call.tool_call_id) is _ENDED:
             return
+        tool = self._learn(call)
         # Many begin a call before they know its input.
         if tool.input or call.status not in (None, "pending"):
             yield from self._start(call.tool_call_id, tool)
@@ -169,14 +173,14 @@ class Updates:
         yield ToolStarted(call_id=call_id, tool=tool.called, title=bounded(tool.title), input=tool.input)
 
     def _end(self, call_id: str, tool: _Tool, *, failed: bool) -> Iterator[News]:
-        tool.ended = True
+        self._tools[call_id] = _ENDED  # what it was need not be kept: work may take a thousand of them
         self._in_round = False
         status = ToolStatus.FAILED if failed else ToolStatus.SUCCEEDED
         yield ToolEnded(
             call_id=call_id,
             tool=tool.called,
             status=ToolStatus.DENIED if tool.denied else status,
-            output=bounded(tool.output),
+            output=tool.output,
         )
         if failed or tool.denied:
             return
