@@ -1,0 +1,50 @@
+"""Real agents that ask a person what they may do, and are answered by a server that did not hear the question."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.support.flow import engine, finished, make_repo, node, run, submit, until
+from tests.support.models.parts import run_shell, say
+from tests.support.models.server import ModelServer
+from tests.support.real_agents import find_agents, job, one_for_all, plan, settings
+
+from pilothouse.core.plan.agent_events import AgentToolEnded, NeedsApproval
+from pilothouse.core.run.agents import ToolStatus
+
+pytestmark = pytest.mark.timeout(180)
+
+AGENTS = ("copilot", "claude")
+"""Named as in any other plan: that they are driven over another protocol then is nobody's concern."""
+
+
+@pytest.mark.parametrize(("answer", "status"), [("approve", "succeeded"), ("refuse", "failed")])
+@pytest.mark.parametrize("agent", AGENTS)
+def test_what_a_real_agent_asks_is_answered_after_its_server_was_gone(
+    agent: str, answer: str, status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find_agents(monkeypatch)
+    repo = make_repo(tmp_path / "repo")
+
+    async def journey(server: ModelServer) -> None:
+        known = settings(one_for_all(server), [agent])
+        async with engine(tmp_path / "data", agents=known, orphan_grace=60.0) as services:
+            plan_id = await submit(services, repo, plan(job("it", agent), more="permissions: ask"))
+            asked = (await until(services, plan_id, lambda r: isinstance(r.event, NeedsApproval)))[-1].event
+            assert isinstance(asked, NeedsApproval)
+            assert "echo made > made.txt" in str(asked.preview)
+        async with engine(tmp_path / "data", agents=known) as services:
+            [wait] = [wait for row in await services.runs.waits() for wait in row.waits]
+            await services.runs.answer(wait.id, answer, "somebody")
+            done = await finished(services, plan_id)
+            told = [recorded.event for recorded in await services.queries.events(plan_id, 0, 100_000)]
+        assert node(done, "it")["status"] == status, node(done, "it")["error"]
+        assert len([event for event in told if isinstance(event, NeedsApproval)]) == 1
+        [ended] = [event for event in told if isinstance(event, AgentToolEnded)]
+        assert ended.status is (ToolStatus.SUCCEEDED if answer == "approve" else ToolStatus.DENIED)
+        if answer == "approve":
+            assert repo.show("result", "made.txt") == "made\n"
+
+    with ModelServer((run_shell("echo made > made.txt"), say("That was it."))) as server:
+        run(journey(server))
