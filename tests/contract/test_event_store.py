@@ -472,6 +472,29 @@ def test_a_document_that_is_not_there_has_no_second_version(disk: Disk) -> None:
     on(disk, story)
 
 
+def test_every_version_of_a_document_can_be_read(disk: Disk) -> None:
+    async def story(store: EventStore) -> None:
+        for version in range(4):
+            await store.put_document(document(version, b"%d" % version))
+        await store.put_document(document(0, b"other", id="s"))
+        for version in range(1, 5):
+            assert (await store.document("repo", "r", version)).body == b"%d" % (version - 1)
+        for absent in (-1, 0, 5):
+            with pytest.raises(NotFound):
+                await store.document("repo", "r", absent)
+        versions = await store.document_versions("repo", "r")
+        assert [found.version for found in versions] == [4, 3, 2, 1]
+        assert versions[0] == await store.document("repo", "r")
+        assert [found.version for found in await store.document_versions("repo", "r", before=4, limit=2)] == [3, 2]
+        assert await store.document_versions("repo", "none") == []
+        await store.delete_document("repo", "r")
+        assert await store.document_versions("repo", "r") == []
+        with pytest.raises(NotFound):
+            await store.document("repo", "r", 2)
+
+    on(disk, story)
+
+
 def test_documents_of_a_kind_come_by_id(disk: Disk) -> None:
     async def story(store: EventStore) -> None:
         for id in ("b", "c", "a"):

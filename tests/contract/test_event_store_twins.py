@@ -120,6 +120,10 @@ class Twins(RuleBasedStateMachine):
     def put_document(self, id: str, version: int, body: bytes) -> None:
         self.both("put_document", Document(kind="repo", id=id, version=version, owner="o", updated_at=1, body=body))
 
+    @rule(id=st.sampled_from("xy"), version=st.integers(0, 3))
+    def document(self, id: str, version: int) -> None:
+        self.both("document", "repo", id, version)
+
     @rule(id=st.sampled_from("xy"))
     def delete_document(self, id: str) -> None:
         self.both("delete_document", "repo", id)
@@ -155,6 +159,7 @@ class Twins(RuleBasedStateMachine):
             self.both("row", run_id)
         self.both("last_position")
         self.both("documents", "repo")
+        self.both("document_versions", "repo", "x")
 
 
 Twins.TestCase.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)

@@ -326,8 +326,15 @@ class EventStore(Protocol):
         answers its tombstone's position. Raises ``NotFound``, ``StaleOwner``."""
         ...
 
-    async def document(self, kind: str, id: str) -> Document:
-        """Raises ``NotFound``."""
+    async def document(self, kind: str, id: str, version: int | None = None) -> Document:
+        """As it stands, or as an earlier version had it. Raises ``NotFound``."""
+        ...
+
+    async def document_versions(
+        self, kind: str, id: str, *, before: int | None = None, limit: int = 100
+    ) -> list[Document]:
+        """Newest first, the one that stands included; with ``before`` only versions below it. None of a document that
+        is not there."""
         ...
 
     async def documents(self, kind: str) -> list[Document]:

@@ -203,12 +203,18 @@ class MemoryEventStore:
         await self._begin("last_position")
         return self.world.log[-1].position if self.world.log else 0
 
-    async def document(self, kind: str, id: str) -> Document:
+    async def document(self, kind: str, id: str, version: int | None = None) -> Document:
         await self._begin("document")
-        found = self.world.documents.get((kind, id))
-        if found is None:
-            raise refusals.no_document(kind, id)
-        return found
+        for found in self._versions(kind, id):
+            if version in (None, found.version):
+                return found
+        raise refusals.no_document(kind, id, version)
+
+    async def document_versions(
+        self, kind: str, id: str, *, before: int | None = None, limit: int = 100
+    ) -> list[Document]:
+        await self._begin("document_versions")
+        return [found for found in self._versions(kind, id) if before is None or found.version < before][:limit]
 
     async def documents(self, kind: str) -> list[Document]:
         await self._begin("documents")
@@ -236,6 +242,11 @@ class MemoryEventStore:
     async def close(self) -> None:
         """This client is refused from here on; the world stays."""
         self._closed = True
+
+    def _versions(self, kind: str, id: str) -> list[Document]:
+        """Newest first."""
+        standing = self.world.documents.get((kind, id))
+        return [standing, *reversed(self.world.document_versions.get((kind, id), ()))] if standing else []
 
     def _run(self, run_id: str) -> _Run:
         run = self.world.runs.get(run_id)

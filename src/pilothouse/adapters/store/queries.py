@@ -93,6 +93,20 @@ LAST_POSITION = "SELECT coalesce(max(position), 0) FROM segments"
 DOCUMENT = "SELECT kind, id, version, owner, updated_at, body FROM documents WHERE kind = :kind AND id = :id"
 """One document."""
 
+_EVERY_VERSION = """
+SELECT kind, id, version, owner, updated_at, body FROM documents
+WHERE kind = :kind AND id = :id AND {condition}
+UNION ALL
+SELECT kind, id, version, owner, updated_at, body FROM document_versions
+WHERE kind = :kind AND id = :id AND {condition}
+"""
+
+DOCUMENT_VERSION = _EVERY_VERSION.format(condition="version = :version")
+"""One version of a document, whether it stands or was replaced."""
+
+DOCUMENT_VERSIONS = _EVERY_VERSION.format(condition="version < :before") + "ORDER BY version DESC LIMIT :limit"
+"""The versions of a document, newest first."""
+
 DOCUMENTS = "SELECT kind, id, version, owner, updated_at, body FROM documents WHERE kind = :kind ORDER BY id"
 """All documents of a kind."""
 

@@ -57,8 +57,9 @@ def not_there(run_id: str, standing: Standing) -> Gone | NotFound:
     return NotFound(f"there is no run {run_id}")
 
 
-def no_document(kind: str, id: str) -> NotFound:
-    return NotFound(f"there is no {kind} {id}")
+def no_document(kind: str, id: str, version: int | None = None) -> NotFound:
+    which = "" if version is None else f"version {version} of "
+    return NotFound(f"there is no {which}{kind} {id}")
 
 
 def document_moved(document: Document) -> WrongSequence:

@@ -28,6 +28,9 @@ from pilothouse.errors import Unavailable
 
 _encode = msgspec.json.Encoder().encode
 
+_BEYOND_ALL = (1 << 63) - 1
+"""More than any version: the largest number of the column."""
+
 
 class SqliteEventStore:
     """Implements ``EventStore``, see ``engine/ports``. Made by ``open``; several processes may have the same file
@@ -106,11 +109,21 @@ class SqliteEventStore:
     async def last_position(self) -> int:
         return int((await self._fetch(sql.LAST_POSITION))[0][0])
 
-    async def document(self, kind: str, id: str) -> Document:
-        found = await self._fetch(sql.DOCUMENT, kind=kind, id=id)
+    async def document(self, kind: str, id: str, version: int | None = None) -> Document:
+        if version is None:
+            found = await self._fetch(sql.DOCUMENT, kind=kind, id=id)
+        else:
+            found = await self._fetch(sql.DOCUMENT_VERSION, kind=kind, id=id, version=version)
         if not found:
-            raise refusals.no_document(kind, id)
+            raise refusals.no_document(kind, id, version)
         return _document(found[0])
+
+    async def document_versions(
+        self, kind: str, id: str, *, before: int | None = None, limit: int = 100
+    ) -> list[Document]:
+        before = _BEYOND_ALL if before is None else before
+        found = await self._fetch(sql.DOCUMENT_VERSIONS, kind=kind, id=id, before=before, limit=limit)
+        return [_document(one) for one in found]
 
     async def documents(self, kind: str) -> list[Document]:
         return [_document(found) for found in await self._fetch(sql.DOCUMENTS, kind=kind)]
