@@ -179,6 +179,15 @@ AGENTS = msgspec.to_builtins(
 )
 MODELS = msgspec.to_builtins([ModelInfo(id="gpt-5", agent="codex", vendor="openai", default=True)])
 
+KEY = {
+    "id": "4hK0vQ2mYtB",
+    "name": "nightly",
+    "user": "local",
+    "scopes": ["run"],
+    "createdAt": 1767225600000,
+    "lastUsedAt": None,
+}
+
 _ID = "([^/]+)"
 ROUTES: tuple[tuple[str, str, Callable[..., Answer]], ...] = (
     ("GET", "/readyz", _ready),
@@ -204,6 +213,9 @@ ROUTES: tuple[tuple[str, str, Callable[..., Answer]], ...] = (
     ("GET", "/api/agents", lambda fake, query, body: (200, {"agents": AGENTS})),
     ("GET", "/api/models", lambda fake, query, body: (200, {"models": MODELS})),
     ("GET", "/api/approvals", lambda fake, query, body: (200, {"approvals": []})),
+    ("GET", "/api/keys", lambda fake, query, body: (200, {"keys": [KEY]})),
+    ("POST", "/api/keys", lambda fake, query, body: (201, {**KEY, **body, "key": "pk_secret"})),
+    ("DELETE", f"/api/keys/{_ID}", lambda fake, query, body, key: (204, None)),
     ("GET", "/api/repos", lambda fake, query, body: (200, {"repos": [{"path": "/repo"}]})),
     ("POST", "/api/repos", lambda fake, query, body: (201, {"path": body["path"]})),
     ("DELETE", "/api/repos", lambda fake, query, body: (204, None)),

@@ -60,6 +60,9 @@ ALL = [
     ("repo", "list"),
     ("repo", "add", "/repo"),
     ("repo", "remove", "/repo"),
+    ("keys", "create", "--name", "nightly"),
+    ("keys", "list"),
+    ("keys", "revoke", "4hK0vQ2mYtB"),
     ("doctor",),
 ]
 

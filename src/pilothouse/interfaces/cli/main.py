@@ -27,6 +27,7 @@ VERBS = {
     "models": "Models that the installed agents offer.",
     "approvals": "What waits for a person, and answers to it.",
     "repo": "Repositories that plans may name over HTTP.",
+    "keys": "API keys, by which programs come in over HTTP.",
     "serve": "Serve HTTP in the foreground.",
     "doctor": "Check whether this machine has what Pilothouse needs.",
 }

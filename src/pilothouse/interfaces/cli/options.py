@@ -87,4 +87,10 @@ WaitId = Annotated[
         autocompletion=_complete("/api/approvals", "approvals"),
     ),
 ]
+KeyId = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID", help="The key, as `keys list` shows it.", autocompletion=_complete("/api/keys", "keys")
+    ),
+]
 Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0, max=3600, help="How long to wait.")]
