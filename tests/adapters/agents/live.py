@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
+from tests.support import agent_clis
 from tests.support.agent_run import AgentRun
 from tests.support.models.asked import Asked
 from tests.support.models.server import ModelServer
@@ -32,7 +33,14 @@ class Place:
         self.private = root / "private"
         self.home = root / "home"
         self.home.mkdir()
-        self.env = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8", "OWN_KEY": KEY}
+        self.env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "LANG": "C.UTF-8",
+            "OWN_KEY": KEY,
+            # Copilot unpacks itself there when it is not yet: 235 MB.
+            "XDG_CACHE_HOME": str(agent_clis.place() / "cache"),
+        }
         self.worktree = self.new_worktree()
         self.heard: list[bytes] = []
         """The lines that the last run printed."""

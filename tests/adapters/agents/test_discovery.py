@@ -180,6 +180,7 @@ def test_asking_for_a_version_needs_no_secret_and_touches_no_home(machine: Machi
     assert env["HELPER_TELEMETRY"] == "0"
     assert list(machine.home.iterdir()) == []
     assert Path(env["HOME"]).is_relative_to(machine.private)
+    assert env["XDG_CACHE_HOME"] == str(machine.home / ".cache")  # what a program unpacks there, it unpacks once
     assert machine.private.stat().st_mode & 0o077 == 0
 
 

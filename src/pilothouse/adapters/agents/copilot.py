@@ -59,7 +59,7 @@ class Copilot:
         install="npm install -g @github/copilot",
         programs=("copilot",),
         minimum=(1, 0, 102),
-        variables=(*_TOKENS, *_HOSTS, *PROXIES, "COPILOT_HOME"),
+        variables=(*_TOKENS, *_HOSTS, *PROXIES, "COPILOT_HOME", "XDG_CACHE_HOME"),
         quiet={"COPILOT_AUTO_UPDATE": "false"},
         resumes=True,
         asking="copilot-acp",
