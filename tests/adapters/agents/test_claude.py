@@ -89,7 +89,7 @@ def test_with_the_users_own_login_its_state_is_where_that_is(tmp_path: Path) -> 
     launch = CLAUDE.launch(work(tmp_path))
 
     assert "CLAUDE_CONFIG_DIR" not in launch.env
-    assert launch.hosts == ("api.anthropic.com:443",)
+    assert launch.hosts == ("api.anthropic.com:443", "platform.claude.com:443")
 
 
 @pytest.mark.parametrize("key", ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"])

@@ -262,6 +262,16 @@ def test_one_that_lingers_after_its_final_event_and_is_ended_has_succeeded() -> 
     assert not told(final(), exit=exited(1)).ended.ok
 
 
+def test_one_that_lingers_after_it_told_of_its_failure_has_failed_as_it_told() -> None:
+    error = answer({"type": "text", "text": "API Error: later"}, error="overloaded")
+
+    lingered = told(error, final(is_error=True, result="API Error: later"), exit=canceled()).ended
+    stopped = told(error, exit=canceled()).ended
+
+    assert (lingered.ok, lingered.transient, lingered.error) == (False, True, "API Error: later")
+    assert (stopped.ok, stopped.transient, stopped.error) == (False, False, "it was ended")
+
+
 def test_exit_code_0_without_a_final_event_is_no_success() -> None:
     run = told(answer({"type": "text", "text": "All done."}))
 

@@ -132,6 +132,17 @@ def test_one_that_lingers_after_its_final_event_and_is_ended_has_succeeded() -> 
     assert not read(COPILOT, lines, exited(None, 11)).ended.ok
 
 
+def test_one_that_lingers_after_it_told_of_its_failure_has_failed_as_it_told() -> None:
+    error = event("session.error", {"errorType": "query", "message": "503 later", "statusCode": 503})
+    final = json.dumps({"type": "result", "exitCode": 1}).encode()
+
+    lingered = read(COPILOT, [error, final], canceled()).ended
+    stopped = read(COPILOT, [error], canceled()).ended
+
+    assert (lingered.ok, lingered.transient, lingered.error) == (False, True, "503 later")
+    assert (stopped.ok, stopped.transient, stopped.error) == (False, False, "it was ended")
+
+
 def test_exit_code_0_without_a_final_event_is_no_success() -> None:
     run = told(event("user.message"))
 

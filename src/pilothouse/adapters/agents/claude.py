@@ -30,7 +30,8 @@ from pilothouse.core.plan.spec import AgentSpec
 from pilothouse.core.run.agents import AgentConfig, AgentReader, Permissions
 
 _KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
-_SERVICE = ("api.anthropic.com:443",)
+_SERVICE = ("api.anthropic.com:443", "platform.claude.com:443")
+"""Of models, and of logins that are renewed."""
 _KEYLESS = "none"
 """Without any key it asks for a login before it asks the endpoint."""
 _RETRIES = "4"

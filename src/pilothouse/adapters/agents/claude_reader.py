@@ -98,7 +98,8 @@ class ClaudeReader:
             why = reason(exit, errors)
             if result is None and exit.reason is ExitReason.EXITED:
                 why = f"it ended without saying how its work went; {why}"
-        transient = exit.reason is ExitReason.EXITED and self._passes(why)
+        settled = result is not None or exit.reason is ExitReason.EXITED  # else somebody else ended it
+        transient = settled and self._passes(why)
         return AgentEnded(
             exit=exit,
             ok=False,

@@ -18,6 +18,7 @@ from pilothouse.adapters.agents.diffs import Change, changes_of
 from pilothouse.adapters.agents.driver import AgentWork
 from pilothouse.adapters.agents.endings import agrees, reason
 from pilothouse.adapters.agents.reading import (
+    MAX_NOTE,
     NOT_JSON,
     bounded,
     noted,
@@ -88,7 +89,7 @@ class CopilotReader:
             decoder, function = known
             payload = decoder.decode(event.data)
         except NOT_JSON:
-            self._plain = [*self._plain[1 - _MOST_PLAIN :], line.decode(errors="replace").rstrip()]
+            self._plain = [*self._plain[1 - _MOST_PLAIN :], line[:MAX_NOTE].decode(errors="replace").rstrip()]
             return noted(line)
         news = list(function(self, payload, event))
         if event.type in _UNHURRIED:
@@ -100,15 +101,16 @@ class CopilotReader:
         result, failed = self._result, self._failed
         if result is not None and result.exit_code == 0 and not self._aborted and agrees(exit):
             return AgentEnded(exit=exit, ok=True, news=news)
-        if failed is not None:
-            why = failed.message or failed.error_message
+        settled = result is not None or exit.reason is ExitReason.EXITED  # else somebody else ended it
+        if failed is not None and settled:
+            why = failed.message or failed.error_message or reason(exit, errors)
         elif result is not None and result.exit_code == 0 and self._aborted and exit.ok:
             why = "it was ended by a signal"
         else:
             why = reason(exit, errors)
             if result is None and exit.reason is ExitReason.EXITED:
                 why = f"it ended without saying how its work went; {why}"
-        transient = exit.reason is ExitReason.EXITED and not self._aborted and self._passes(why)
+        transient = settled and not self._aborted and self._passes(why)
         return AgentEnded(
             exit=exit,
             ok=False,
