@@ -66,6 +66,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
     from pilothouse.engine.runs import Runs
     from pilothouse.engine.services import Services
     from pilothouse.engine.supervisor import Driven, supervising
+    from pilothouse.engine.workflows import Workflows
 
     data_dir = private_dir(settings.data_dir)
     worktree_root = str(private_dir(_worktree_root(settings.worktree_root, data_dir)).resolve())
@@ -130,6 +131,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
             agents=AgentCatalogue(agents),
             keys=Keys(store, clock, secrets.token_bytes, per_minute(settings.key_rate)),
             access=Access(store),
+            workflows=Workflows(store=store, plans=plans, clock=clock, ids=ids),
         )
         if not supervisor.live:  # a run between two commands needs the life of the warden that it was placed on
             with contextlib.suppress(PilothouseError):

@@ -38,6 +38,7 @@ from pilothouse.engine.repos import Repos
 from pilothouse.engine.runs import Runs
 from pilothouse.engine.services import Services
 from pilothouse.engine.supervisor import Driven, supervising
+from pilothouse.engine.workflows import Workflows
 
 REPO = "/repo"
 PATIENCE_S = 10.0
@@ -99,26 +100,28 @@ class World:
                 slots=16,
                 epoch=epoch,
             ) as supervisor:
+                plans = Plans(
+                    supervisor=supervisor,
+                    store=store,
+                    git=git,
+                    executor=executor,
+                    logs=self.logs,
+                    clock=self.clock,
+                    ids=ids,
+                    agents=agents,
+                    worktree_root="/worktrees",
+                )
                 yield Services(
                     supervisor=supervisor,
                     runs=Runs(supervisor, store),
-                    plans=Plans(
-                        supervisor=supervisor,
-                        store=store,
-                        git=git,
-                        executor=executor,
-                        logs=self.logs,
-                        clock=self.clock,
-                        ids=ids,
-                        agents=agents,
-                        worktree_root="/worktrees",
-                    ),
+                    plans=plans,
                     queries=Queries(supervisor, store, supervisor.hub, self.logs, git),
                     repos=Repos(store, git, self.clock),
                     clock=self.clock,
                     agents=AgentCatalogue(agents),
                     keys=Keys(store, self.clock, secrets.token_bytes),
                     access=Access(store),
+                    workflows=Workflows(store=store, plans=plans, clock=self.clock, ids=ids),
                 )
 
 

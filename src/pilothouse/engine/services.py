@@ -13,6 +13,7 @@ from pilothouse.engine.queries import Queries
 from pilothouse.engine.repos import Repos
 from pilothouse.engine.runs import Runs
 from pilothouse.engine.supervisor import Supervisor
+from pilothouse.engine.workflows import Workflows
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +29,4 @@ class Services:
     agents: AgentCatalogue
     keys: Keys
     access: Access
+    workflows: Workflows

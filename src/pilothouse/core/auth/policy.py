@@ -27,6 +27,8 @@ class Action(StrEnum):
     READ_REPOS = "repos.read"
     REGISTER_REPOS = "repos.register"
     REMOVE_REPOS = "repos.remove"
+    READ_WORKFLOWS = "workflows.read"
+    CHANGE_WORKFLOWS = "workflows.change"
     READ_KEYS = "keys.read"
     CHANGE_KEYS = "keys.change"
     READ_SERVER = "server.read"
@@ -60,6 +62,8 @@ POLICY: Mapping[Action, Rule] = MappingProxyType(
         Action.READ_REPOS: Rule(Scope.READ, Reach.SHARED),
         Action.REGISTER_REPOS: Rule(Scope.RUN, Reach.OWN),
         Action.REMOVE_REPOS: Rule(Scope.RUN, Reach.OWN),
+        Action.READ_WORKFLOWS: Rule(Scope.READ, Reach.OWN),
+        Action.CHANGE_WORKFLOWS: Rule(Scope.RUN, Reach.OWN),
         Action.READ_KEYS: Rule(Scope.READ, Reach.OWN),
         Action.CHANGE_KEYS: Rule(Scope.ADMIN, Reach.OWN),
         Action.READ_SERVER: Rule(Scope.READ, Reach.COMMON),

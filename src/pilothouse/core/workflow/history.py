@@ -13,7 +13,7 @@ from pilothouse.core.workflow.changes import Changes
 from pilothouse.core.workflow.document import Workflow
 
 
-class Action(StrEnum):
+class Kind(StrEnum):
     """How a version came about."""
 
     CREATED = "created"
@@ -30,10 +30,10 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     message_id: str | None = None
 
 
-class Origin(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How a version came about. ``by`` is a principal, ``reverted_to`` the version that was gone back to."""
+class Revision(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What made a version what it is. ``by`` is a principal, ``reverted_to`` the version that was gone back to."""
 
-    action: Action
+    kind: Kind
     by: str
     why: str = ""
     chat_id: str | None = None
@@ -47,7 +47,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One version as it is stored. ``created_at`` is when the first one came about, in milliseconds since the epoch."""
 
     created_at: int
-    origin: Origin
+    revision: Revision
     workflow: Workflow
 
 
@@ -63,7 +63,7 @@ class KeptOutline(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The same JSON as ``Kept``."""
 
     created_at: int
-    origin: Origin
+    revision: Revision
     workflow: Outline
 
 
