@@ -164,6 +164,22 @@ def test_an_agent_that_nobody_knows_is_lost() -> None:
     run(test)
 
 
+def test_what_a_lost_agent_had_printed_is_told() -> None:
+    async def test() -> None:
+        desk = Desk(printing((0.5, Text(text="so far")), duration_s=1000.0))
+        effect = await interrupted(desk, 0.1)
+        await desk.clock.sleep(1.0)
+        desk.warden.kill()
+        for key in desk.warden.inventory().ended:
+            desk.warden.forget(key)
+        ended = await desk.ended(effect)
+        assert ended.exit.reason is ExitReason.LOST
+        assert text_of(desk) == "so far"
+        assert ended.exit.output_to == desk.events()[-1].to
+
+    run(test)
+
+
 # Its end.
 
 

@@ -18,7 +18,7 @@ import msgspec
 from pilothouse.core.plan.effects import RunWork
 from pilothouse.core.plan.recover import command_key
 from pilothouse.core.run.agents import AgentEnded, AgentReader, Noted, Used
-from pilothouse.core.run.commands import Exit
+from pilothouse.core.run.commands import Exit, ExitReason
 from pilothouse.core.run.usage import Usage
 from pilothouse.engine.agent_news import BOUNDS, Bounds, Telling
 from pilothouse.engine.commands import Commands
@@ -75,7 +75,7 @@ class AgentWork:
         ended = await self._commands.run(effect, within, self._agents.command, (following,))
         if not isinstance(ended, Exit):
             return ended
-        await output.read_to_the_end(self._clock, _READ_WHEN_UNWANTED if within.unwanted.is_set() else None)
+        await output.read_to_the_end(ended, self._clock, within.unwanted)
         if ended.output_to < output.position:  # an executor that lost it does not know what it printed
             ended = msgspec.structs.replace(ended, output_to=output.position)
         judged = await output.judge(ended)
@@ -123,10 +123,13 @@ class _Output:
                 await clock.sleep(_PATIENCE_S[-1])
                 await self.read()
 
-    async def read(self, most: int | None = None) -> None:
-        """Read on to where it has grown, or ``most`` bytes, and tell what is new."""
-        end = self._size if most is None else min(self._size, self.position + most)
+    async def read(self, most: int | None = None, *, lost: bool = False) -> None:
+        """Read on to where it has grown, or ``most`` bytes, and tell what is new. ``lost``: nobody says how far that
+        is, so look."""
         try:
+            if lost:
+                self.grew(await self._logs.size(self._effect.output))
+            end = self._size if most is None else min(self._size, self.position + most)
             await self._tell()
             while self.position < end:
                 start, data = await self._logs.read(self._effect.output, self.position, _PIECE)
@@ -139,18 +142,22 @@ class _Output:
             log.warning("agent.unreadable", exc_info=error, extra={"output": self._effect.output})
             self._trouble = f"its output could not be read: {error}"
 
-    async def read_to_the_end(self, clock: Clock, most: int | None) -> None:
-        """The process has ended: read all that is left, or ``most`` bytes of it."""
-        await self.read(most)
-        for pause in _PATIENCE_S:
-            if not self._trouble:
+    async def read_to_the_end(self, exit: Exit, clock: Clock, unwanted: asyncio.Event) -> None:
+        """The process has ended: read all that is left, or of one that is unwanted a little more."""
+        pauses = iter(_PATIENCE_S)
+        while True:
+            before = self.position
+            await self.read(_READ_WHEN_UNWANTED, lost=exit.reason is ExitReason.LOST)
+            if self._trouble:
+                if (pause := next(pauses, None)) is None:
+                    return
+                await clock.sleep(pause)
+            elif self.position in (before, self._size) or unwanted.is_set():
                 break
-            await clock.sleep(pause)
-            await self.read(most)
         if self.position >= self._size:
             self._lines.finish()
             await self._tell()
-        elif not self._trouble:
+        else:
             self._telling.line((Noted(text="… more in the raw output", level="warning"),), self.position)
 
     async def judge(self, exit: Exit) -> AgentEnded:
