@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 import uuid
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from tests.support.flow import closes_leg, engine, eventually, make_repo, run, submit, until
+from tests.support.living import kept, living, with_marker
 from tests.support.models.parts import hang, run_shell, say, write_file
 from tests.support.models.server import ModelServer
 from tests.support.real_agents import find_agents, job, one_for_all, plan, settings
@@ -22,43 +22,6 @@ RUNNING = ("copilot", "claude", "copilot-acp", "claude-acp")
 PROMISED_MS = 500
 BUSY = 10
 """How much longer anything may take where tests run beside each other on a machine that is not theirs."""
-
-
-class Process(NamedTuple):
-    """``began`` tells it from a later one of the same number."""
-
-    pid: int
-    began: str
-    parent: int
-    command: str
-    marked: bool
-
-
-def _processes(marker: str) -> list[Process]:
-    """All that live, which zombies do not; ``marked`` are those that have the marker in their environment."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            state, parent, *rest = (entry / "stat").read_text().rpartition(")")[2].split()
-            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
-            marked = marker.encode() in (entry / "environ").read_bytes()
-        except OSError:
-            continue  # it has just ended
-        if state != "Z":
-            found.append(Process(int(entry.name), rest[17], int(parent), command, marked))
-    return found
-
-
-def _below(keepers: set[int], processes: list[Process]) -> set[tuple[int, str]]:
-    """All that keepers keep, without these: number and beginning of each process."""
-    found: set[tuple[int, str]] = set()
-    parents = keepers
-    while more := {(one.pid, one.began) for one in processes if one.parent in parents and one.pid not in keepers}:
-        found |= more
-        parents = {pid for pid, _ in more}
-    return found
 
 
 def test_nothing_of_eight_live_agents_is_left_when_it_is_stopped_and_their_edits_are_kept(
@@ -87,15 +50,16 @@ def test_nothing_of_eight_live_agents_is_left_when_it_is_stopped_and_their_edits
                 return server.holding, len(list(worktrees.glob("*/*/*/begun")))
 
             await eventually(in_the_middle, lambda seen: seen == (len(TALKING), len(RUNNING)))
-            before = _processes(marker)
-            trees = _below({one.pid for one in before if f" {tmp_path / 'data'} " in one.command}, before)
-            assert {(one.pid, one.began) for one in before if one.marked} <= trees
+            before = living()
+            trees = {one.key for one in kept(tmp_path / "data", before)}
+            assert {one.key for one in with_marker(marker, before)} <= trees
             assert len(trees) >= len(jobs) + 2 * len(RUNNING)
 
             await services.runs.control(plan_id, "stop")
             await until(services, plan_id, closes_leg)
-            after = _processes(marker)
-            assert [one for one in after if one.marked or (one.pid, one.began) in trees] == []
+            after = living()
+            assert with_marker(marker, after) == []
+            assert [one for one in after if one.key in trees] == []
 
             async def rescued() -> list[str]:
                 nodes = (await services.queries.plan(plan_id))["nodes"]
