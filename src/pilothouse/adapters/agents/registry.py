@@ -16,6 +16,7 @@ import msgspec
 from pilothouse.adapters.agents.acp import user_agent
 from pilothouse.adapters.agents.acp_agents import ACP_AGENTS
 from pilothouse.adapters.agents.claude import Claude
+from pilothouse.adapters.agents.codex import Codex
 from pilothouse.adapters.agents.copilot import Copilot
 from pilothouse.adapters.agents.driver import AgentDriver
 from pilothouse.adapters.agents.scripted import ScriptedAgent
@@ -28,6 +29,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
 _OURS: tuple[AgentDriver, ...] = (
     Claude(),
+    Codex(),
     Copilot(),
     ScriptedAgent(),
     *ACP_AGENTS,
