@@ -299,7 +299,7 @@ def test_a_plan_that_is_refused_leaves_no_trace(tmp_path: Path) -> None:
             for text, field in (
                 ("name: x\nbaseBranch: nope\njobs: [{producerId: a, task: t, work: 'true'}]", "baseBranch"),
                 ("name: x\ntargetBranch: 'a..b'\njobs: [{producerId: a, task: t, work: 'true'}]", "targetBranch"),
-                ("name: x\njobs: [{producerId: a, task: t, work: '@agent do it'}]", "jobs[0].work.agent"),
+                ("name: x\njobs: [{producerId: a, task: t, work: {type: agent, agent: nobody}}]", "jobs[0].work.agent"),
             ):
                 with pytest.raises(BadInput) as refused:
                     await submit(services, repo, text)

@@ -65,6 +65,12 @@ def test_a_plan_tells_what_its_agents_used() -> None:
 def test_who_submits_again_under_the_same_key_gets_the_plan_that_exists() -> None:
     async def journey() -> None:
         async with inside() as at:
+            timed = {"Idempotency-Key": "0193b2c4-5d6e-7000-8000-000000000001"}
+            lent = (await at.client.post("/api/plans", json={"plan": plan("write a")}, headers=timed)).json()["planId"]
+            assert lent.startswith("0193b2c4-5d6e-7") and lent != timed["Idempotency-Key"]
+            await at.client.post(f"/api/runs/{lent}/stop")
+            await ended(at.services, lent)
+            await at.client.delete(f"/api/plans/{lent}")
             key = {"Idempotency-Key": "k-1"}
             first = await at.client.post("/api/plans", json={"plan": plan("write a")}, headers=key)
             again = await at.client.post("/api/plans", json={"plan": plan("write a")}, headers=key)
