@@ -629,6 +629,53 @@ class TestRescue:
             run(world.git.rescue(world.repo, other, RESCUE, "m"))
 
 
+class TestTraps:
+    """What ran in a worktree leaves named pipes where git keeps files. Opening one waits for ever for a writer."""
+
+    @pytest.mark.parametrize("name", ["HEAD", "commondir", "gitdir", "index"])
+    def test_a_pipe_in_place_of_a_file_of_gits_own_fails_the_commit_at_once_and_nobody_else(
+        self, world: RealWorld, path: str, name: str
+    ) -> None:
+        world.write(path, "new.txt", "n\n")
+        place = Path(sh(path, "rev-parse", "--absolute-git-dir"), name)
+        place.unlink()
+        os.mkfifo(place)
+        with pytest.raises(GitFailed, match="no longer a worktree"):
+            run(commit_all(world, path))
+        other = f"{world.trees}/plan/other/1"
+        run(world.git.add_worktree(world.repo, other, world.base))
+        world.write(other, "new.txt", "n\n")
+        assert committed(world, other) != world.base
+
+    def test_a_worktree_that_nothing_leads_to_any_more_keeps_no_other_from_being_added(
+        self, world: RealWorld, path: str
+    ) -> None:
+        place = Path(sh(path, "rev-parse", "--absolute-git-dir"), "gitdir")
+        for gone in (Path(path, ".git"), place):
+            gone.unlink()
+        os.mkfifo(place)
+        with pytest.raises(GitFailed, match="not a worktree"):
+            run(world.git.rescue(world.repo, path, RESCUE, "rescued"))
+        run(world.git.add_worktree(world.repo, f"{world.trees}/plan/other/1", world.base))
+
+    def test_with_a_pipe_in_place_of_head_nothing_is_saved_and_that_is_said(self, world: RealWorld, path: str) -> None:
+        head = Path(sh(path, "rev-parse", "--absolute-git-dir"), "HEAD")
+        head.unlink()
+        os.mkfifo(head)
+        with pytest.raises(GitFailed, match="nothing could be saved"):
+            run(world.git.rescue(world.repo, path, RESCUE, "rescued"))
+
+    def test_a_pipe_in_place_of_the_pointer_keeps_nothing_from_being_saved(self, world: RealWorld, path: str) -> None:
+        world.write(path, "new.txt", "n\n")
+        pointer = Path(path, ".git")
+        pointer.unlink()
+        os.mkfifo(pointer)
+        with pytest.raises(GitFailed, match="no longer a worktree"):
+            run(commit_all(world, path))
+        saved = run(world.git.rescue(world.repo, path, RESCUE, "rescued"))
+        assert saved is not None and world.files(saved.commit)["new.txt"] == "n\n"
+
+
 class TestSweep:
     def orphan(self, world: RealWorld, name: str) -> Path:
         made = Path(world.trees, "plan", name, "1")

@@ -35,6 +35,8 @@ async def commit_all(
     admin = layout.admin_dir(path)
     if admin is None:
         raise GitFailed(["commit"], 1, f"{path} is no longer a worktree of its repository: its .git file is gone")
+    if trap := layout.disarm(admin):
+        raise GitFailed(["commit"], 1, f"{path} is no longer a worktree of its repository: its {trap} was no file")
     if not layout.is_registered(path):
         # What ran here may have pointed it at the user's own checkout, which would be committed and moved instead.
         raise GitFailed(["commit"], 1, f"{path} is no longer a worktree of its repository: it leads to another one")

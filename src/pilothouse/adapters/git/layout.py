@@ -1,13 +1,15 @@
 """The files of ``.git`` that are read directly, each documented in ``gitrepository-layout``.
 
 Where git has no command for a question, or a process per question costs more than the answer, this is the one
-place that knows file names inside a repository. It only reads; everything is written by git itself.
+place that knows file names inside a repository. It reads, and removes what is no file; everything is written by git
+itself.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import stat
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,10 @@ _LONGEST_CHAIN = 5
 """As in git: symbolic refs that lead further are broken."""
 _GITLINK_MODE = (0o160000).to_bytes(4, "big")
 _DETACHED = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
+_MOST = 256 << 20
+"""Bytes of a file that are read: more than any index has, less than a server has memory."""
+_OPENED_BY_GIT = ("HEAD", "commondir", "config.worktree", "gitdir", "index")
+"""What git opens of a worktree's own directory, whatever it is asked."""
 
 
 class CommonDir(NamedTuple):
@@ -28,11 +34,48 @@ class CommonDir(NamedTuple):
 
 
 def read(path: Path) -> bytes | None:
-    """A small file without its final newline; None when it is not there."""
+    """A file without its final newline; None when it is not there, or is none that can be read to its end."""
+    content = _content(path)
+    return None if content is None else content.removesuffix(b"\n")
+
+
+def _content(path: Path) -> bytes | None:
+    """What ran in a worktree may have left anything here: a named pipe would be waited for for ever."""
     try:
-        return path.read_bytes().removesuffix(b"\n")
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except PermissionError:
+        raise
+    except OSError:
         return None
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST:
+            return None
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(descriptor)
+
+
+def disarm(admin: Path) -> str:
+    """Remove what lies at the name of one of git's own files and is none: git, and every other worktree's git, would
+    wait for ever at a named pipe. Answers its name; empty when all is well."""
+    for name in _OPENED_BY_GIT:
+        place = admin / name
+        try:
+            mode = place.lstat().st_mode
+        except OSError:
+            continue
+        if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode)):
+            place.unlink()
+            return name
+    return ""
+
+
+def disarm_all(common_dir: str) -> None:
+    """Of whatever worktree: git looks at all of them when one is added."""
+    for admin in Path(common_dir, "worktrees").glob("*/"):
+        disarm(admin)
 
 
 def admin_dir(worktree: str | Path) -> Path | None:
@@ -101,7 +144,12 @@ def may_nest(admin: Path) -> bool:
     An index has the mode of every entry as four bytes, whatever its version; to have git list them would be a process
     for every removal."""
     indexes = (admin / "index", *admin.glob("sharedindex.*"))
-    return (admin / "modules").exists() or any(_GITLINK_MODE in (read(index) or b"") for index in indexes)
+    return (admin / "modules").exists() or any(map(_may_have_gitlinks, indexes))
+
+
+def _may_have_gitlinks(index: Path) -> bool:
+    content = _content(index)
+    return os.path.lexists(index) if content is None else _GITLINK_MODE in content
 
 
 def _is_git_dir(folder: Path) -> bool:
@@ -112,7 +160,7 @@ def _is_git_dir(folder: Path) -> bool:
 def parents(common_dir: str, commit: str) -> tuple[str, ...] | None:
     """The parents of a commit that was made lately; None for one that lies in a pack, or is none."""
     try:
-        content = zlib.decompress(Path(common_dir, "objects", commit[:2], commit[2:]).read_bytes())
+        content = zlib.decompress(_content(Path(common_dir, "objects", commit[:2], commit[2:])) or b"")
     except (OSError, zlib.error):
         return None
     kind, _, head = content.partition(b"\n\n")[0].partition(b"\0")

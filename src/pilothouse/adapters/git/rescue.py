@@ -27,6 +27,8 @@ async def rescue(
     admin = await asyncio.to_thread(_admin, common_dir, path)
     if admin is None:
         raise GitFailed(["rescue", path], 1, "not a worktree of this repository, so nothing could be saved")
+    if trap := layout.disarm(admin):
+        raise GitFailed(["rescue", path], 1, f"its {trap} was no file, so nothing could be saved")
     env = snapshot.place(admin, path)
     clean = await snapshot.is_clean(git, path, env)
     within = (not clean or await asyncio.to_thread(layout.may_nest, admin)) and await nested.save(
@@ -92,4 +94,5 @@ def _admin(common_dir: str, path: str) -> Path | None:
     pointed = layout.admin_dir(path)
     if pointed is not None and layout.is_registered(path) and os.path.realpath(pointed.parent.parent) == common_dir:
         return pointed
+    layout.disarm_all(common_dir)
     return next((admin for tree, admin in layout.registered(common_dir) if os.path.realpath(tree) == place), None)
