@@ -18,8 +18,9 @@ from tests.interfaces.http.test_plans import refusal
 from tests.support.services import PATIENCE_S, REPO, World, ended, happened, plan, submit
 
 from pilothouse.core.auth.policy import POLICY
-from pilothouse.core.auth.principals import LOCAL, MEANINGS, Scope
+from pilothouse.core.auth.principals import LOCAL, MEANINGS, THE_LOCAL_USER, Scope
 from pilothouse.core.plan.spec_parse import plan_from_data
+from pilothouse.core.workflow.document import Workflow
 from pilothouse.engine.plans import Origin
 from pilothouse.interfaces.http.access import ROUTES
 from pilothouse.interfaces.http.guard import OPEN_PATHS
@@ -35,6 +36,8 @@ ALONE = {
     "GET /api/approvals",
     "GET /api/repos",
     "POST /api/repos",
+    "GET /api/workflows",
+    "POST /api/workflows",
     "GET /api/keys",
     "GET /api/agents",
     "GET /api/models",
@@ -49,7 +52,12 @@ BODIES: dict[str, Any] = {
     "POST /api/approvals/{wait_id}": {"answer": "fail"},
     "POST /api/repos": {"path": REPO},
     "POST /api/keys": {"name": "n"},
+    "POST /api/workflows": {"workflow": {"name": "n"}},
+    "PUT /api/workflows/{workflow_id}": {"version": 1, "workflow": {"name": "n"}},
+    "POST /api/workflows/{workflow_id}/edit": {"version": 1, "operations": [{"op": "rename", "to": "n"}]},
+    "POST /api/workflows/{workflow_id}/revert": {"version": 1, "to": 1},
 }
+NAMES = ("plan_id", "run_id", "node", "verb", "wait_id", "key_id", "workflow_id")
 QUERIES = {"DELETE /api/repos": {"path": REPO}}
 
 
@@ -62,7 +70,7 @@ class Owned:
 
     async def ask(self, client: httpx.AsyncClient, route: str) -> httpx.Response:
         method, path = route.split(" ")
-        given = BODIES.get(route, {}) if method == "POST" else None
+        given = BODIES.get(route, {}) if method in {"POST", "PUT"} else None
         return await client.request(method, path.format(**self.names), json=given, params=QUERIES.get(route))
 
 
@@ -79,6 +87,7 @@ async def owned() -> AsyncIterator[Owned]:
         (row,) = await at.services.runs.waits()
         made = await at.services.keys.create("private key", LOCAL, (Scope.ADMIN,))
         await at.services.repos.add(REPO, "ann")
+        workflow = await at.services.workflows.create(Workflow(name="private work"), THE_LOCAL_USER)
         names = {
             "plan_id": run_id,
             "run_id": run_id,
@@ -86,6 +95,7 @@ async def owned() -> AsyncIterator[Owned]:
             "verb": "stop",
             "wait_id": row.waits[0].id,
             "key_id": made.info.id,
+            "workflow_id": workflow.id,
         }
         yield Owned(at, names)
         await at.services.runs.control(run_id, "cancel")
@@ -110,7 +120,14 @@ def test_what_belongs_to_others_is_not_there_whichever_route_is_tried() -> None:
     async def journey() -> None:
         async with owned() as found, await keyed(found.at, "bob", Scope.APPROVE) as bob:
             before = await found.at.services.queries.run(found.names["run_id"])
-            secrets = {before.id, found.names["wait_id"], found.names["key_id"], "private", "ann"}
+            secrets = {
+                before.id,
+                found.names["wait_id"],
+                found.names["key_id"],
+                found.names["workflow_id"],
+                "private",
+                "ann",
+            }
             for route in sorted(set(ROUTES) - {ENDLESS}):
                 answered = await found.ask(bob, route)
                 if route in ALONE:
@@ -134,7 +151,7 @@ def test_what_belongs_to_others_is_answered_as_what_never_was() -> None:
                 for asked in (found, never):
                     answered = await asked.ask(bob, route)
                     text = answered.text
-                    for name in ("run_id", "wait_id", "key_id"):
+                    for name in ("run_id", "wait_id", "key_id", "workflow_id"):
                         text = text.replace(asked.names[name], "…")
                     said.append((answered.status_code, text))
                 assert said[0] == said[1], route
@@ -148,7 +165,7 @@ def test_a_key_without_the_scope_is_refused_whatever_it_asks_for(route: str) -> 
         needed = POLICY[ROUTES[route]].scope
         below = [scope for scope in Scope if not scope.includes(needed)]
         async with inside() as at:
-            never = Owned(at, dict.fromkeys(("plan_id", "run_id", "node", "verb", "wait_id", "key_id"), "x"))
+            never = Owned(at, dict.fromkeys(NAMES, "x"))
             for scopes in [(), *[(scope,) for scope in below]]:
                 async with await keyed(at, LOCAL, *scopes) as client:
                     refusal(await never.ask(client, route), 403, "needs_scope")
@@ -160,7 +177,7 @@ def test_a_key_without_the_scope_is_refused_whatever_it_asks_for(route: str) -> 
 def test_a_key_with_the_scope_is_let_through(route: str) -> None:
     async def journey() -> None:
         async with inside() as at:
-            never = Owned(at, dict.fromkeys(("plan_id", "run_id", "node", "verb", "wait_id", "key_id"), "x"))
+            never = Owned(at, dict.fromkeys(NAMES, "x"))
             async with await keyed(at, LOCAL, POLICY[ROUTES[route]].scope) as client:
                 answered = await never.ask(client, route)
                 if route != "POST /api/owner/step-down":  # of which another guard keeps everybody

@@ -33,12 +33,19 @@ def test_the_page_names_every_code_of_an_error() -> None:
 
 
 def test_every_example_works_as_it_is_typed(tmp_path: Path) -> None:
+    assert len(EXAMPLES) > 6
+    said = typed(EXAMPLES, tmp_path)
+    assert "RUN_FINISHED" in said
+    assert "+hello.txt" in said
+
+
+def typed(examples: list[str], tmp_path: Path) -> str:
+    """What a shell says that is given the examples of a page, one after the other, in a repository."""
     need("curl")
     need("bash")
-    script = "set -euo pipefail\n" + "\n".join(EXAMPLES)
-    assert len(EXAMPLES) > 6
+    script = "set -euo pipefail\n" + "\n".join(examples)
 
-    async def journey() -> None:
+    async def journey() -> str:
         world = World()
         project = tmp_path / "project"
         project.mkdir()
@@ -62,7 +69,6 @@ def test_every_example_works_as_it_is_typed(tmp_path: Path) -> None:
             output, _ = await asyncio.wait_for(process.communicate(), PATIENCE_S)
         text = output.decode()
         assert process.returncode == 0, text
-        assert "RUN_FINISHED" in text
-        assert "+hello.txt" in text
+        return text
 
-    run(journey())
+    return run(journey())

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, get_args
 import msgspec
 
 from pilothouse.core.plan.problems import Problem, quote, refuse
-from pilothouse.core.workflow.reading import checked, mapping, near, only, sequence, spelt, text
+from pilothouse.core.workflow.reading import check_json, mapping, near, only, sequence, spelt, text
 
 MAX_OPERATIONS = 1_000
 """In one edit."""
@@ -79,7 +79,8 @@ OPERATIONS: dict[str, type[Operation]] = {str(kind.__struct_config__.tag): kind 
 
 def read_operations(data: object) -> tuple[Operation, ...]:
     """Trusts nothing about ``data``. Raises ``BadInput`` naming the operation and its field."""
-    given = sequence(checked(data), "operations")
+    check_json({"operations": data})
+    given = sequence(data, "operations")
     if not given:
         raise refuse([Problem("operations", "is empty", "say what to do")])
     if len(given) > MAX_OPERATIONS:

@@ -40,19 +40,13 @@ _WORKFLOW_FIELDS = ("name", "blocks", "edges", "options")
 
 def read_workflow(data: object) -> Workflow:
     """Trusts nothing about ``data``. Raises ``BadInput`` naming the field."""
-    return workflow_in(checked(data), "")
-
-
-def workflow_in(data: object, at: str) -> Workflow:
-    """The workflow that ``data`` describes. ``at`` is where it stands, in messages."""
-    given = only(spelt(mapping(data, at or "workflow"), at), _WORKFLOW_FIELDS, at)
-    blocks = [read_block(one, f"{below(at, 'blocks')}[{i}]") for i, one in _items(given, "blocks", at)]
-    edges = [read_edge(one, f"{below(at, 'edges')}[{i}]") for i, one in _items(given, "edges", at)]
+    check_json(data)
+    given = only(spelt(mapping(data, "workflow"), ""), _WORKFLOW_FIELDS, "")
     return Workflow(
-        name=text(given, "name", at),
-        blocks=tuple(blocks),
-        edges=tuple(edges),
-        options=read_options(given.get("options", {}), below(at, "options")),
+        name=text(given, "name", ""),
+        blocks=tuple(read_block(one, f"blocks[{i}]") for i, one in _items(given, "blocks")),
+        edges=tuple(read_edge(one, f"edges[{i}]") for i, one in _items(given, "edges")),
+        options=read_options(given.get("options", {}), "options"),
     )
 
 
@@ -98,12 +92,11 @@ def read_position(data: object, at: str) -> Position:
     return Position(float(given["x"]), float(given["y"]))
 
 
-def checked(data: object) -> object:
-    """``data`` if nothing in it is foreign to JSON, out of range or nested too deep. Raises ``BadInput``."""
+def check_json(data: object) -> None:
+    """Raises ``BadInput`` for what is foreign to JSON, out of range or nested too deep."""
     problems = check_values(data)
     if problems:
         raise refuse(problems)
-    return data
 
 
 def spelt(given: Mapping[str, Any], at: str, *, nulls: bool = False) -> dict[str, Any]:
@@ -156,8 +149,8 @@ def _typed(data: object, wanted: type[T], at: str, message: str) -> T:
     return data
 
 
-def _items(given: Mapping[str, Any], name: str, at: str) -> enumerate[Any]:
-    return enumerate(sequence(given.get(name, []), below(at, name)))
+def _items(given: Mapping[str, Any], name: str) -> enumerate[Any]:
+    return enumerate(sequence(given.get(name, []), name))
 
 
 def _block_fix(name: str) -> str:

@@ -26,14 +26,11 @@ class Where:
     name: str = "name"
 
 
-def in_document(workflow: Workflow, at: str = "") -> Where:
-    """The parts by their place in the document, which itself stands at ``at``."""
-    prefix = f"{at}." if at else ""
+def in_document(workflow: Workflow) -> Where:
+    """The parts by their place in the document."""
     return Where(
-        blocks=[f"{prefix}blocks[{index}]" for index in range(len(workflow.blocks))],
-        edges=[f"{prefix}edges[{index}]" for index in range(len(workflow.edges))],
-        options={name: f"{prefix}options.{name}" for name in workflow.options},
-        name=f"{prefix}name",
+        blocks=[f"blocks[{index}]" for index in range(len(workflow.blocks))],
+        edges=[f"edges[{index}]" for index in range(len(workflow.edges))],
     )
 
 

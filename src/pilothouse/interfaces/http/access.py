@@ -19,6 +19,7 @@ from pilothouse.interfaces.http.credentials import HEADER
 from pilothouse.interfaces.http.guard import OPEN_PATHS, principal_of
 
 _NODE = "/api/plans/{plan_id}/nodes/{node}"
+_WORKFLOW = "/api/workflows/{workflow_id}"
 
 ROUTES: Mapping[str, Action] = MappingProxyType(
     {
@@ -34,6 +35,16 @@ ROUTES: Mapping[str, Action] = MappingProxyType(
         f"GET {_NODE}/diff": Action.READ_RUNS,
         f"POST {_NODE}/cancel": Action.CONTROL_RUNS,
         f"POST {_NODE}/retry": Action.CONTROL_RUNS,
+        "GET /api/workflows": Action.READ_WORKFLOWS,
+        "POST /api/workflows": Action.CHANGE_WORKFLOWS,
+        f"GET {_WORKFLOW}": Action.READ_WORKFLOWS,
+        f"PUT {_WORKFLOW}": Action.CHANGE_WORKFLOWS,
+        f"DELETE {_WORKFLOW}": Action.CHANGE_WORKFLOWS,
+        f"GET {_WORKFLOW}/versions": Action.READ_WORKFLOWS,
+        f"GET {_WORKFLOW}/plan": Action.READ_WORKFLOWS,
+        f"POST {_WORKFLOW}/edit": Action.CHANGE_WORKFLOWS,
+        f"POST {_WORKFLOW}/revert": Action.CHANGE_WORKFLOWS,
+        f"POST {_WORKFLOW}/run": Action.START_RUNS,
         "GET /api/runs": Action.READ_RUNS,
         "GET /api/runs/{run_id}": Action.READ_RUNS,
         "DELETE /api/runs/{run_id}": Action.DELETE_RUNS,

@@ -25,6 +25,7 @@ from pilothouse.interfaces.http.problems import install
 from pilothouse.interfaces.http.repos import make_repos
 from pilothouse.interfaces.http.runs import make_runs
 from pilothouse.interfaces.http.sse import KEEPALIVE_S
+from pilothouse.interfaces.http.workflows import make_workflows
 
 __all__ = ["OwnerInfo", "make_api"]
 
@@ -53,6 +54,7 @@ def make_api(
     install_docs(app)
     app.include_router(make_operations(services, guard, owner, on_step_down))
     app.include_router(make_plans(services))
+    app.include_router(make_workflows(services))
     app.include_router(make_events(services, keepalive))
     app.include_router(make_runs(services))
     app.include_router(make_approvals(services))

@@ -10,6 +10,8 @@ from pydantic.alias_generators import to_camel
 from pilothouse.core.auth.principals import DEFAULT_SCOPES, Scope
 
 Name = Annotated[str, Field(min_length=1, max_length=1000)]
+MAX_VERSION = 1 << 53
+Version = Annotated[int, Field(strict=True, ge=1, le=MAX_VERSION)]
 
 
 class Body(BaseModel):
@@ -34,6 +36,55 @@ class SubmitPlan(Body):
         if (self.plan is None) == (self.text is None):
             raise ValueError("give either plan or text")
         return self
+
+
+class Noted(Body):
+    """Why something is changed, and in which message of which conversation it was asked for."""
+
+    why: str = Field(default="", max_length=2000)
+    chat_id: Name | None = None
+    message_id: Name | None = None
+
+
+class CreateWorkflow(Noted):
+    """A document (``workflow``), or a plan to begin with: data (``plan``) or the text of a plan file (``text``)."""
+
+    workflow: dict[str, Any] | None = Field(default=None, description="The document.", examples=[{"name": "hello"}])
+    plan: dict[str, Any] | None = Field(default=None, description="A plan document.")
+    text: str | None = Field(default=None, description="A plan file: YAML or JSON.")
+
+    @model_validator(mode="after")
+    def _one_of_three(self) -> CreateWorkflow:
+        if [self.workflow, self.plan, self.text].count(None) != 2:
+            raise ValueError("give either workflow, plan or text")
+        return self
+
+
+class ChangeWorkflow(Noted):
+    version: Version = Field(description="The version that is changed; when another stands by now, nothing is.")
+
+
+class ReplaceWorkflow(ChangeWorkflow):
+    workflow: dict[str, Any] = Field(description="The document.", examples=[{"name": "hello", "blocks": []}])
+
+
+class EditWorkflow(ChangeWorkflow):
+    operations: list[dict[str, Any]] = Field(
+        description="Done in this order, all or none.",
+        examples=[[{"op": "connect", "source": "build", "target": "test"}]],
+    )
+
+
+class RevertWorkflow(ChangeWorkflow):
+    to: Version = Field(description="The version to go back to.")
+
+
+class RunWorkflow(Body):
+    """How to run a workflow; nothing needs to be said."""
+
+    version: Version | None = Field(default=None, description="The one that stands when left out.")
+    repo_path: Name | None = Field(default=None, description="An absolute path; goes before the workflow's own.")
+    update_checkout: StrictBool = Field(default=False, description="Move a clean checkout of the target branch along.")
 
 
 class RetryPlan(Body):

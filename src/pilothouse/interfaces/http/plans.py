@@ -13,10 +13,10 @@ from pilothouse.core.plan.spec import PlanSpec
 from pilothouse.core.plan.spec_parse import parse_plan, plan_from_data
 from pilothouse.engine.plans import Origin
 from pilothouse.engine.services import Services
-from pilothouse.errors import BadInput
 from pilothouse.interfaces.http.bodies import CancelGroup, RetryNode, RetryPlan, SubmitPlan
 from pilothouse.interfaces.http.describe import answer
 from pilothouse.interfaces.http.guard import at_home, only_at_home, principal_of
+from pilothouse.interfaces.http.repository import repository_for
 from pilothouse.interfaces.http.wire import Json
 
 _BRIEF: dict[str, Any] = {
@@ -66,11 +66,8 @@ def make_plans(services: Services) -> APIRouter:
         if body.register_repo:
             only_at_home(request, "repositories are registered together with a plan")
         spec = await _parse(body)
-        repo = _absolute(body.repo_path or spec.repo_path)
-        cause = "cli"
-        if not at_home(request):
-            repo, cause = await repos.require(repo, principal), "http"
-        origin = Origin(principal.name, cause)
+        repo = await repository_for(request, repos, body.repo_path or spec.repo_path)
+        origin = Origin(principal.name, "cli" if at_home(request) else "http")
         plan_id = await plans.submit(spec, origin, repo=repo, update_checkout=body.update_checkout, key=key)
         if body.register_repo:
             await repos.add(repo, principal.name)
@@ -158,11 +155,3 @@ async def _parse(body: SubmitPlan) -> PlanSpec:
     if body.text is not None:
         return await asyncio.to_thread(parse_plan, body.text)
     return await asyncio.to_thread(plan_from_data, body.plan)
-
-
-def _absolute(repo: str | None) -> str:
-    if repo is None:
-        raise BadInput("is missing", field="repoPath", fix="say which repository to work in")
-    if not repo.startswith("/"):
-        raise BadInput(f"{repo!r} is not an absolute path", field="repoPath", fix="begin with '/'")
-    return repo
