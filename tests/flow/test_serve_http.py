@@ -16,43 +16,8 @@ from tests.support.flow import PATIENCE_S, Repo, make_repo
 from tests.support.terminal import Command, Desk, desk, held, until
 
 from pilothouse.interfaces.cli.sse import Decoder, Message
-
-ROUTES = {
-    "GET": {
-        "/api/approvals",
-        "/api/events",
-        "/api/owner",
-        "/api/plans",
-        "/api/plans/{plan_id}",
-        "/api/plans/{plan_id}/graph",
-        "/api/plans/{plan_id}/nodes/{node}",
-        "/api/plans/{plan_id}/nodes/{node}/diff",
-        "/api/plans/{plan_id}/nodes/{node}/logs",
-        "/api/repos",
-        "/api/runs",
-        "/api/runs/{run_id}",
-        "/api/runs/{run_id}/events",
-        "/healthz",
-        "/login",
-        "/metrics",
-        "/readyz",
-    },
-    "POST": {
-        "/api/approvals/{wait_id}",
-        "/api/login",
-        "/api/logout",
-        "/api/owner/step-down",
-        "/api/plans",
-        "/api/plans/{plan_id}/groups/cancel",
-        "/api/plans/{plan_id}/nodes/{node}/cancel",
-        "/api/plans/{plan_id}/nodes/{node}/retry",
-        "/api/plans/{plan_id}/retry",
-        "/api/repos",
-        "/api/runs/{run_id}/{verb}",
-        "/api/stop-everything",
-    },
-    "DELETE": {"/api/plans/{plan_id}", "/api/repos", "/api/runs/{run_id}"},
-}
+from pilothouse.interfaces.http.access import ROUTES
+from pilothouse.interfaces.http.guard import OPEN_PATHS
 
 
 class Server:
@@ -279,12 +244,36 @@ def test_a_port_or_an_address_that_cannot_be_had_is_one_sentence(at: Desk) -> No
     assert port in busy.err
 
 
+def test_a_key_outlives_the_server_that_made_it_sees_what_is_its_users_and_ends_when_it_is_revoked(
+    at: Desk, repo: Repo
+) -> None:
+    (at.path / "gate").touch()
+    server = serve(at)
+    at.run("repo", "add", repo.path)
+    at.run("run", at.plan(json.dumps(plan(at, "ours"))), "--repo", repo.path)
+    made = at.ask("keys", "create", "--name", "nightly", "--user", "ci")
+    assert set(made) == {"id", "name", "key"}
+    server.command.signal(signal.SIGKILL)
+    server.command.wait()
+    server = serve(at)
+    with server.stranger() as program:
+        program.headers["authorization"] = f"Bearer {made['key']}"
+        assert program.get("/api/plans").json() == {"plans": []}
+        created = program.post("/api/plans", json={"plan": plan(at, "theirs"), "repoPath": str(repo.path)})
+        assert created.status_code == 201
+        until(lambda: program.get(created.headers["location"]).json()["status"] == "succeeded")
+        assert [found["name"] for found in program.get("/api/plans").json()["plans"]] == ["theirs"]
+        others = [found["id"] for found in at.ask("plan", "list")["plans"] if found["name"] == "ours"]
+        assert [program.get(f"/api/plans/{found}").status_code for found in others] == [404]
+        assert at.run("keys", "revoke", made["id"]).code == 0
+        refused = program.get("/api/plans")
+        assert (refused.status_code, refused.json()["code"]) == (401, "invalid_key")
+    assert not [path for path in at.path.rglob("*") if path.is_file() and made["key"].encode() in path.read_bytes()]
+
+
 def test_the_description_names_every_route(at: Desk) -> None:
     with serve(at).browser() as browser:
         description = browser.get("/openapi.json").json()
         assert "html" in browser.get("/docs").headers["content-type"]
-    found: dict[str, set[str]] = {}
-    for path, operations in description["paths"].items():
-        for method in operations:
-            found.setdefault(method.upper(), set()).add(path)
-    assert found == ROUTES
+    found = {f"{method.upper()} {path}" for path, operations in description["paths"].items() for method in operations}
+    assert {route for route in found if route.split()[1] not in OPEN_PATHS} == set(ROUTES)
