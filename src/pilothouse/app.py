@@ -17,7 +17,6 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -162,64 +161,6 @@ async def _in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]
     finally:
         task.cancel()
         await asyncio.wait((task,))
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One line of ``doctor``. ``fix`` says what to do about it; ``needed``: without it nothing works."""
-
-    name: str
-    ok: bool
-    detail: str
-    fix: str = ""
-    needed: bool = True
-
-
-def doctor(data_dir: Path | None = None) -> list[Check]:
-    """What this machine lacks, if anything. Starts nothing."""
-    from pilothouse.adapters.git.adapter import GitAdapter
-    from pilothouse.adapters.work.doctor import capabilities
-    from pilothouse.engine.plans import GIT_NEEDED
-    from pilothouse.settings import read_settings
-
-    checks = [
-        Check("python", sys.version_info >= (3, 11), ".".join(map(str, sys.version_info[:3])), "install Python 3.11+")
-    ]
-    need = ".".join(map(str, GIT_NEEDED[:2]))
-    try:
-        have = asyncio.run(GitAdapter().version())
-        checks.append(Check("git", have >= GIT_NEEDED, ".".join(map(str, have)), f"install git {need} or newer"))
-    except PilothouseError as error:
-        checks.append(Check("git", False, str(error), f"install git {need} or newer"))
-    checks += [Check(name, ok, detail, needed=False) for name, ok, detail in capabilities()]
-    checks.append(_agents_check(data_dir))
-    try:
-        where = private_dir(read_settings(data_dir=data_dir).data_dir)
-        checks.append(Check("data directory", os.access(where, os.W_OK), str(where), "set PILOTHOUSE_DATA_DIR"))
-        owner = read_owner(where)
-        found = f"{owner.mode}, process {owner.pid}" if owner else "none; one is started when needed"
-        checks.append(Check("server", True, found, needed=False))
-    except (PilothouseError, OSError) as error:
-        checks.append(Check("data directory", False, str(error), "set PILOTHOUSE_DATA_DIR to one of your own"))
-    return checks
-
-
-def _agents_check(data_dir: Path | None) -> Check:
-    from pilothouse.adapters.agents.local import LocalAgents
-    from pilothouse.settings import read_settings
-
-    try:
-        given = read_settings(data_dir=data_dir)
-        LocalAgents(
-            os.environ,
-            private_root=given.data_dir / "agents",
-            config=given.agent_configs,
-            prices=given.price_table,
-        )
-    except PilothouseError as error:
-        return Check("agents", False, str(error), "correct it: no server starts before that")
-    prices = f"prices from {given.price_table}" if given.price_table else "no prices"
-    return Check("agents", True, f"their settings are right, {prices}; `pilothouse agents` lists them", needed=False)
 
 
 def serve(

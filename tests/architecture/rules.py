@@ -16,7 +16,7 @@ Modules = Mapping[str, Module]
 
 MAX_LINES = 400
 
-# What each floor may import, itself included. ``app`` and ``__main__`` wire and may import everything.
+# What each floor may import, itself included. ``app``, ``doctor`` and ``__main__`` wire and may import everything.
 FLOORS = {
     "": frozenset[str](),
     "errors": frozenset[str](),
@@ -27,7 +27,7 @@ FLOORS = {
     "owner": frozenset({"errors"}),
     "interfaces": frozenset({"interfaces", "engine", "core", "errors", "settings", "owner"}),
 }
-WIRING = frozenset({"app", "__main__"})
+WIRING = frozenset({"app", "doctor", "__main__"})
 # The command line is the process's front door, so it is the one place that may call the wiring.
 MAY_CALL_APP = "interfaces.cli"
 

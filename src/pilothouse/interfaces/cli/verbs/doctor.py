@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 
 import typer
 
-from pilothouse import app as wiring
+from pilothouse import doctor as wiring
 from pilothouse.interfaces.cli.door import ExitCode
 from pilothouse.interfaces.cli.options import AsJson, DataDir
 from pilothouse.interfaces.cli.owners import live_owner, log_file
