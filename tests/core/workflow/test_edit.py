@@ -105,6 +105,16 @@ def test_an_id_that_became_free_may_be_given_to_a_new_block() -> None:
     assert (changes.blocks_renamed, changes.blocks_added) == ((Renamed(before="a", after="b"),), ("a",))
 
 
+def test_a_block_that_takes_the_id_of_a_removed_one_is_not_taken_for_it() -> None:
+    _, changes = done(
+        workflow(block("a"), block("b"), block("c"), edges="a>c b>c"),
+        {"op": "remove_block", "id": "a"},
+        {"op": "rename_block", "id": "b", "to": "a"},
+    )
+    assert (changes.blocks_removed, changes.blocks_renamed) == (("a",), (Renamed(before="b", after="a"),))
+    assert (changes.edges_removed, changes.edges_added) == ((Edge("a", "c"),), ())
+
+
 def test_options_and_the_name_are_set_one_by_one() -> None:
     start = workflow(block("a"), options={"maxParallel": 2, "env": {"A": "1"}})
     found, changes = done(
@@ -194,6 +204,50 @@ def test_every_operation_can_be_described_to_a_model() -> None:
     assert {tag: kind.__doc__ for tag, kind in OPERATIONS.items()} == {
         found["properties"]["op"]["enum"][0]: found["description"] for found in schema["$defs"].values()
     }
+
+
+NAMES = (
+    "name blocks edges options id type task config position x y source target op block set after env group work "
+    "max_parallel maxParallel"
+).split()
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(["a", "shell"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(NAMES),
+            inner,
+            max_size=5,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(
+    anything,
+    st.lists(
+        st.fixed_dictionaries(
+            {"op": st.sampled_from(sorted(OPERATIONS))},
+            optional={
+                "id": anything,
+                "to": anything,
+                "set": anything,
+                "block": anything,
+                "after": anything,
+                "source": anything,
+                "target": anything,
+            },
+        ),
+        max_size=3,
+    ),
+)
+def test_whatever_is_sent_is_done_or_refused(document: object, steps: list[dict[str, Any]]) -> None:
+    for attempt in (lambda: check_workflow(read_workflow(document)), lambda: done(chain("a", "b"), *steps)):
+        try:
+            attempt()
+        except BadInput as error:
+            assert str(error)
 
 
 @given(st.lists(st.lists(operations, min_size=1, max_size=4), max_size=12))

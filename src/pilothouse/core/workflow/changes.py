@@ -42,8 +42,12 @@ def changes_between(before: Workflow, after: Workflow, renamed: Mapping[str, str
     was = {id: renamed.get(id, id) for id in new if id in renamed or id not in moved_away}
     was = {id: first for id, first in was.items() if first in old}
     now = {first: id for id, first in was.items()}
-    kept_edges = [Edge(now.get(edge.source, edge.source), now.get(edge.target, edge.target)) for edge in before.edges]
-    old_edges, new_edges = frozenset(kept_edges), frozenset(after.edges)
+    # What an edge of before is called after; None when a block at one of its ends is gone.
+    called = [
+        Edge(now[edge.source], now[edge.target]) if edge.source in now and edge.target in now else None
+        for edge in before.edges
+    ]
+    old_edges, new_edges = frozenset(called), frozenset(after.edges)
     options = {**before.options, **after.options}
     return Changes(
         blocks_added=tuple(id for id in new if id not in was),
@@ -51,9 +55,11 @@ def changes_between(before: Workflow, after: Workflow, renamed: Mapping[str, str
         blocks_removed=tuple(id for id in old if id not in now),
         blocks_renamed=tuple(Renamed(before=first, after=id) for id, first in was.items() if first != id),
         edges_added=tuple(edge for edge in after.edges if edge not in old_edges),
-        edges_removed=tuple(edge for edge in kept_edges if edge not in new_edges),
+        edges_removed=tuple(
+            edge or was_called for edge, was_called in zip(called, before.edges, strict=True) if edge not in new_edges
+        ),
         options_changed=tuple(name for name in options if before.options.get(name) != after.options.get(name)),
         renamed=before.name != after.name,
         reordered=[now[id] for id in old if id in now] != list(was)
-        or [edge for edge in kept_edges if edge in new_edges] != [edge for edge in after.edges if edge in old_edges],
+        or [edge for edge in called if edge in new_edges] != [edge for edge in after.edges if edge in old_edges],
     )

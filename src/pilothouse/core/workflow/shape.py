@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pilothouse.core.plan.graph import arrows, find_cycle
-from pilothouse.core.plan.problems import Problem, quote
+from pilothouse.core.plan.problems import SHOWN, Problem, quote
 from pilothouse.core.plan.spec_file import MAX_GROUP_DEPTH
 from pilothouse.core.workflow.document import Workflow
 from pilothouse.core.workflow.reading import near
@@ -50,7 +50,8 @@ def check_shape(workflow: Workflow, where: Where) -> list[Problem]:
         at = where.edges[index]
         for end, name in (("source", edge.source), ("target", edge.target)):
             if name not in index_of:
-                problems.append(Problem(f"{at}.{end}", f"there is no block {quote(name)}", near(name, index_of)))
+                fix = near(name, index_of) if len(problems) < SHOWN else ""  # a guess compares with every id
+                problems.append(Problem(f"{at}.{end}", f"there is no block {quote(name)}", fix))
         if edge.source == edge.target:
             problems.append(Problem(at, f"block {quote(edge.source)} is connected with itself", "remove this edge"))
         elif (edge.source, edge.target) in seen:
