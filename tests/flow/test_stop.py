@@ -39,10 +39,12 @@ def _alive(marker: str) -> list[int]:
         try:
             text = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
             cwd = str((entry / "cwd").readlink())
-            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+            name, _, rest = (entry / "stat").read_text().partition("(")[2].rpartition(")")
+            state = rest.split()[0]
         except OSError:
             continue
-        if state != "Z" and (marker.encode() in text or marker in cwd) and int(entry.name) != os.getpid():
+        ours = int(entry.name) == os.getpid() or name == "git"  # once all is still, git saves the edits
+        if state != "Z" and (marker.encode() in text or marker in cwd) and not ours:
             found.append(int(entry.name))
     return found
 
