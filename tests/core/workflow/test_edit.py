@@ -14,7 +14,7 @@ from pilothouse.core.workflow.changes import Changes, Renamed, changes_between
 from pilothouse.core.workflow.document import Edge, Position, Workflow, workflow_data
 from pilothouse.core.workflow.edit import edit
 from pilothouse.core.workflow.operations import MAX_OPERATIONS, OPERATIONS, Operation, read_operations
-from pilothouse.core.workflow.reading import read_workflow
+from pilothouse.core.workflow.reading import BLOCK_FIELDS, read_workflow
 from pilothouse.core.workflow.to_plan import check_workflow, compile_workflow
 from pilothouse.errors import BadInput
 
@@ -206,10 +206,7 @@ def test_every_operation_can_be_described_to_a_model() -> None:
     }
 
 
-NAMES = (
-    "name blocks edges options id type task config position x y source target op block set after env group work "
-    "max_parallel maxParallel"
-).split()
+NAMES = [*sorted(BLOCK_FIELDS), "blocks", "edges", "options", "source", "target", "x", "y", "max_parallel", "work"]
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(["a", "shell"]),
     lambda inner: (
