@@ -95,9 +95,8 @@ def test_a_prompt_of_100_000_characters_reaches_the_model(place: Place) -> None:
 
 def test_what_is_not_permitted_does_not_happen(place: Place) -> None:
     turns = (write_file("hello.txt", "x"), run_shell("sleep 0.3; echo x > hello.txt"), say("It is written."))
-    with ModelServer(turns) as server:
-        with place.run(place.work(f"{server.url}/v1", permissions=Permissions.DENY)) as run:
-            assert run.end().exit.code == 0
+    with ModelServer(turns) as server, place.run(place.work(f"{server.url}/v1", permissions=Permissions.DENY)) as run:
+        assert run.end().exit.code == 0
 
     assert {tool.status for tool in run.of(ToolEnded)} <= {ToolStatus.DENIED}
     assert place.left() == []
@@ -162,17 +161,17 @@ def test_after_a_signal_it_has_not_succeeded_its_tokens_count_and_its_conversati
 
 
 def test_a_rate_limit_that_passes_is_only_noted(place: Place) -> None:
-    with ModelServer((fail(429, "slow down", retry_after=1), say("Done."))) as server:
-        with place.run(place.work(f"{server.url}/v1")) as run:
-            assert run.end().ok
+    turns = (fail(429, "slow down", retry_after=1), say("Done."))
+    with ModelServer(turns) as server, place.run(place.work(f"{server.url}/v1")) as run:
+        assert run.end().ok
 
     assert any("429" in note.text and note.level == "warning" for note in run.of(Noted))
 
 
 def test_a_wrong_request_is_a_failure_that_lasts(place: Place) -> None:
-    with ModelServer((fail(400, "no such parameter", times=FOREVER),)) as server:
-        with place.run(place.work(f"{server.url}/v1")) as run:
-            ended = run.end()
+    turns = (fail(400, "no such parameter", times=FOREVER),)
+    with ModelServer(turns) as server, place.run(place.work(f"{server.url}/v1")) as run:
+        ended = run.end()
 
     assert (ended.ok, ended.transient, ended.error) == (False, False, "no such parameter")
 
