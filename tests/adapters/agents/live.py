@@ -61,6 +61,7 @@ class Place:
             "task": "Write hello.txt",
             "instructions": "Write hello.txt",
             "prompt": "Write hello.txt, please",
+            "opening": "# Task\n\nWrite hello.txt",
             "worktree": str(self.worktree),
             "repo": str(self.root),
             "plan_id": "p",

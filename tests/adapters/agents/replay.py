@@ -25,6 +25,7 @@ def some_work(**changes: Any) -> AgentWork:
     given: dict[str, Any] = {
         "task": "Write hello.txt",
         "instructions": "Write hello.txt",
+        "opening": "# Task\n\nWrite hello.txt",
         "worktree": "/work-tree",
         "repo": "/repo",
         "plan_id": "p",

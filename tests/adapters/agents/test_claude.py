@@ -140,7 +140,7 @@ def test_a_conversation_that_is_gone_is_begun_anew_with_the_whole_task(tmp_path:
 
     assert option(launch, "--session-id") == "0-1"
     assert "--resume" not in launch.argv
-    assert launch.stdin == "# Task\n\nWrite hello.txt\n\nGo on"
+    assert launch.stdin == "# Task\n\nWrite hello.txt"
 
 
 def test_whether_one_is_logged_in_is_told_by_variables_and_files(tmp_path: Path) -> None:

@@ -124,10 +124,10 @@ def test_a_thread_goes_on_where_it_is_kept(private: Path) -> None:
 
 @pytest.mark.parametrize("thread", ["01a1fe7d-c2a6-7690-89aa-038c9ffc8d7a", "../../x", "-x"])
 def test_a_thread_that_is_gone_is_begun_anew(private: Path, thread: str) -> None:
-    launch = CODEX.launch(work(private, session_id=thread, task="Write it"))
+    launch = CODEX.launch(work(private, session_id=thread, opening="All of it"))
 
     assert "resume" not in launch.argv
-    assert "Write it" in launch.stdin
+    assert launch.stdin == "All of it"
 
 
 def test_a_login_is_found_without_asking_anybody(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_a_conversation_that_is_gone_is_begun_anew_with_the_whole_task(tmp_path:
     launch = COPILOT.launch(work(tmp_path, session_id=CONVERSATION, new_session_id="0-1", prompt="Go on"))
 
     assert option(launch, "--session-id") == "0-1"
-    assert launch.stdin == "# Task\n\nWrite hello.txt\n\nGo on"
+    assert launch.stdin == "# Task\n\nWrite hello.txt"
 
 
 def test_the_models_are_those_its_help_lists() -> None:

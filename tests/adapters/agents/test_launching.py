@@ -27,10 +27,5 @@ def test_an_id_is_neither_an_option_nor_a_path() -> None:
     assert not any(map(is_id, ("", "-x", "a/b", "..", "a b", "*", "x" * 200)))
 
 
-def test_a_prompt_from_the_start_has_the_whole_task_before_what_there_is_to_say_of_the_past() -> None:
-    work = some_work(task="T", instructions="Do so.", context="Of this job.", prompt="Go on.\n")
-
-    assert (
-        from_the_start(work)
-        == "# Task\n\nT\n\n# Instructions\n\nDo so.\n\n# About this job\n\nOf this job.\n\nGo on.\n"
-    )
+def test_a_conversation_that_is_gone_is_begun_with_all_that_a_new_one_is_told() -> None:
+    assert from_the_start(some_work(prompt="Go on.", opening="All of it.")) == "All of it."

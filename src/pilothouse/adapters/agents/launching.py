@@ -53,9 +53,4 @@ def unspoken(work: AgentWork, title: str, speaks: str) -> BadInput:
 
 def from_the_start(work: AgentWork) -> str:
     """The prompt for a new conversation in place of one that is gone: ``work.prompt`` only tells to go on with that."""
-    sections = [("Task", work.task)]
-    if work.instructions.strip() != work.task.strip():
-        sections.append(("Instructions", work.instructions))
-    sections.append(("About this job", work.context))
-    told = "\n\n".join(f"# {title}\n\n{text.strip()}" for title, text in sections if text.strip())
-    return f"{told}\n\n{work.prompt}"
+    return work.opening
