@@ -369,3 +369,34 @@ def test_commands_and_agents_of_a_plan_with_a_sandbox_are_confined(machine: Mach
         assert "unseen" not in done.stdout + done.stderr
         assert done.returncode == 0, done.stdout + done.stderr
     assert (machine.worktree / "made").exists()
+
+
+def test_an_agent_in_a_sandbox_prepares_no_later_run_and_answers_itself_nothing(machine: Machine) -> None:
+    need_sandbox()
+    agents = machine.agents()
+    shutil.rmtree(machine.worktree / ".git")
+    node = machine.root / "data/agents/p1/n1"
+    script = f"""
+        cd {node}
+        touch state/mine
+        touch runs/later sandboxes/later later
+        for run in runs/*; do
+            touch $run/report
+            echo '{{"allowed": true}}' >$run/answers/1.json
+            echo forged >$run/launched.json
+        done
+        true
+    """
+    (machine.worktree / "replies.yaml").write_text(json.dumps([{"run": script}]))
+    spec = AgentSpec(agent="scripted", script="replies.yaml")
+    command = run(agents.command(effect(machine.worktree, spec, sandbox=SandboxSpec())))
+    done = subprocess.run(
+        command.argv, env=command.env, cwd=command.cwd, input=command.stdin, capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (node / "state/mine").exists()
+    assert {place.name for place in node.iterdir()} == {"runs", "sandboxes", "state"}
+    (own,) = (node / "runs").iterdir()
+    assert [place.name for place in (node / "sandboxes").iterdir()] == [own.name]
+    assert {place.name for place in own.rglob("*")} == {"answers", "launched.json", "report"}
+    assert (own / "launched.json").read_text() != "forged\n"

@@ -14,10 +14,10 @@ from pathlib import Path
 import msgspec
 
 from pilothouse.adapters.agents.assignments import EVIDENCE, Chosen, assign, brief
-from pilothouse.adapters.agents.driver import Launch
+from pilothouse.adapters.agents.driver import AgentWork, Launch
 from pilothouse.adapters.agents.environment import HostEnvironment
 from pilothouse.adapters.agents.inside import inside
-from pilothouse.adapters.agents.private import PrivateFiles
+from pilothouse.adapters.agents.private import ANSWERS, LAUNCHED, PrivateFiles
 from pilothouse.adapters.agents.registry import Drivers
 from pilothouse.adapters.work.sandbox.programs import installations
 from pilothouse.adapters.work.sandbox.wrap import sandboxed
@@ -92,7 +92,7 @@ class CommandFactory:
             grace_ms=launch.grace_ms,
             redact=self.host.redact(env, work.inherit_env),
         )
-        return self._confined(command, work, root, program=chosen.program.argv, state=task.private, launch=launch)
+        return self._confined(command, work, root, program=chosen.program.argv, task=task, launch=launch)
 
     def _confined(
         self,
@@ -101,7 +101,7 @@ class CommandFactory:
         root: Path,
         *,
         program: tuple[str, ...] = (),
-        state: str = "",
+        task: AgentWork | None = None,
         launch: Launch | None = None,
     ) -> Command:
         """The same command in the plan's sandbox, if it has one. An agent also has its program, its state, and the
@@ -110,7 +110,6 @@ class CommandFactory:
             return command
         if self._private is None:
             raise Unavailable("there is no place for a sandbox")
-        _, run = self._private.prepare(work.plan_id, work.node_id, work.output)
         agent = work.spec if isinstance(work.spec, AgentSpec) else None
         folders = agent.allowed_folders if agent else ()  # the plan's words, so checked like those of its sandbox
         homes = [Path(home).resolve() for home in (command.env.get("HOME"), self.host.get("HOME")) if home]
@@ -119,10 +118,11 @@ class CommandFactory:
             command.env,
             spec=msgspec.structs.replace(work.sandbox, writable=(*work.sandbox.writable, *folders)),
             worktree=root,
-            private=run / "sandbox",
+            private=self._private.sandbox(work.plan_id, work.node_id, work.output),
             data_dir=self._data_dir,
             readable=installations(program[0], command.env.get("PATH", os.defpath), homes) if program else (),
-            writable=[Path(state)] if state else (),
+            writable=(Path(task.private), Path(task.run)) if task else (),
+            kept=(Path(task.run, ANSWERS), Path(task.run, LAUNCHED)) if task else (),
             addresses=[*(launch.hosts if launch else ()), *(agent.allowed_urls if agent else ())],
         )
         return msgspec.structs.replace(command, argv=found.argv, env=found.env)

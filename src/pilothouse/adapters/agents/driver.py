@@ -98,7 +98,7 @@ class AgentWork(msgspec.Struct, frozen=True, kw_only=True):
     """A directory of this node's own, outside the worktree, that lives as long as the plan: for conversations, settings
     and reports. It exists."""
     run: str = ""
-    """A directory below ``private`` of this one run of the agent: for reports and answers. It exists."""
+    """A directory of this one run of the agent, outside of ``private``: for reports and answers. It exists."""
     model: str = ""
     """Empty: the agent's own choice."""
     effort: Effort | None = None

@@ -1,8 +1,9 @@
 """The private files of agents: one directory per node, outside every worktree, for as long as its plan exists.
 
-Owns the layout ``<root>/<plan>/<node>/runs/<run>/``: conversations and settings of an agent lie in the node's
-directory, so that the next attempt finds them; reports and the answers it was given in that of the run. The root is
-closed to everybody else.
+Owns the layout below ``<root>/<plan>/<node>/``: conversations and settings of an agent lie in ``state``, so that the
+next attempt finds them; reports and the answers it was given in ``runs/<run>``; what a sandbox needs of its own in
+``sandboxes/<run>``. These lie beside each other, because an agent may write its state: it must not be able to prepare
+the directories of later runs, into which we write and which their sandboxes show. The root is closed to everybody else.
 """
 
 from __future__ import annotations
@@ -37,12 +38,17 @@ class PrivateFiles:
         own = [part for part in output.split("/") if part not in (plan_id, node_id)]
         return self.node(plan_id, node_id) / "runs" / (_NOT_IN_NAME.sub("-", "-".join(own)).strip(".-") or "run")
 
+    def sandbox(self, plan_id: str, node_id: str, output: str) -> Path:
+        """``output`` as in ``run``. It need not exist."""
+        return self.node(plan_id, node_id) / "sandboxes" / self.run(plan_id, node_id, output).name
+
     def prepare(self, plan_id: str, node_id: str, output: str) -> tuple[Path, Path]:
-        """Make the directories of a node and of a run; answers both. Idempotent."""
-        run = self.run(plan_id, node_id, output)
+        """Make the directories of a node's state and of a run; answers both. Idempotent."""
+        state, run = self.node(plan_id, node_id) / "state", self.run(plan_id, node_id, output)
         private_directory(self.root)
+        private_directory(state)
         private_directory(run / ANSWERS)
-        return self.node(plan_id, node_id), run
+        return state, run
 
     def scratch(self, name: str) -> Path:
         """A directory for what belongs to no plan."""

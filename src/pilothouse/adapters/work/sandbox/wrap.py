@@ -46,14 +46,16 @@ def sandboxed(
     data_dir: Path,
     readable: Iterable[Path] = (),
     writable: Iterable[Path] = (),
+    kept: Iterable[Path] = (),
     addresses: Iterable[str] = (),
 ) -> Sandboxed:
     """``argv`` and ``env`` so that the command, and whatever it starts, is confined to what ``spec`` allows.
 
     It sees the system's folders, the installations of its own program, of what is on its PATH and of Pilothouse, the
     repository of ``worktree``, what ``spec`` declares and what ``readable`` adds. It writes ``worktree``, what git
-    needs to commit there, what ``spec`` declares, what ``writable`` adds (an agent's state), and ``private``: a
-    directory of this attempt's, made here when it is missing, whose ``tmp`` is the command's /tmp. Nothing else exists
+    needs to commit there, what ``spec`` declares, what ``writable`` adds (an agent's state) but for what is ``kept`` of
+    that, and ``private``: a directory of this attempt's, made here when it is missing, whose ``tmp`` is the command's
+    /tmp; no other command may have been able to write beside it. Nothing else exists
     for it: no home directory, not ``data_dir``. HOME stays where it is writable, else it is ``private/home``.
 
     ``addresses`` are URLs or ``host:port``: all that can be reached if ``spec.network`` is ``limited``, under their
@@ -85,6 +87,7 @@ def sandboxed(
     scene.hide(data_dir)
     scene.show(*readable)
     scene.show(private / "tmp", private / "home", *trusted, kind=Kind.WRITE)
+    scene.show(*kept)
     show_repository(scene, worktree)
 
     limited = spec.network is Network.LIMITED
