@@ -12,6 +12,7 @@ from tests.core.plan.test_spec import plan_specs
 from tests.core.workflow.workflows import block, chain, workflow
 
 from pilothouse.core.plan.spec import AgentSpec, PlanSpec, ShellSpec
+from pilothouse.core.plan.spec_groups import name_inside, qualified
 from pilothouse.core.plan.spec_parse import parse_plan, plan_from_data
 from pilothouse.core.workflow.document import Workflow, workflow_data
 from pilothouse.core.workflow.from_plan import workflow_from_plan
@@ -35,33 +36,25 @@ def refusal(found: Workflow) -> BadInput:
 @st.composite
 def grouped_plans(draw: st.DrawFn) -> PlanSpec:
     """Plan files with nested groups whose jobs have the same few names, so that near ones hide those further out."""
-    names: list[str] = []
+    placed: list[tuple[str, dict[str, Any]]] = []
 
     def jobs(scope: str) -> list[dict[str, Any]]:
-        found = []
-        for name in draw(st.lists(st.sampled_from("xyz"), unique=True, max_size=3)):
-            outer = [scope]
-            while outer[-1]:
-                outer.append(outer[-1].rpartition("/")[0])
-            seen = {one.removeprefix(f"{around}/") for around in outer for one in names if one.startswith(around)}
-            job: dict[str, Any] = {"producerId": name, "task": "t", "work": f"echo {name}"}
-            job["dependencies"] = draw(st.lists(st.sampled_from(sorted(seen)), unique=True)) if seen else []
-            names.append(f"{scope}/{name}" if scope else name)
-            found.append(job)
+        names = draw(st.lists(st.sampled_from("xyz"), unique=True, min_size=1, max_size=3))
+        found = [{"producerId": name, "task": "t", "work": f"echo {name}"} for name in names]
+        placed.extend((scope, job) for job in found)
         return found
 
     def groups(scope: str, depth: int) -> list[dict[str, Any]]:
-        found = []
-        for name in draw(st.lists(st.sampled_from(["g", "x", "A b"]), unique=True, max_size=2)) if depth else []:
-            path = f"{scope}/{name}" if scope else name
-            found.append({"name": name, "jobs": jobs(path), "groups": groups(path, depth - 1)})
-        return [group for group in found if group["jobs"] or group["groups"]]
+        names = draw(st.lists(st.sampled_from(["g", "x", "A b"]), unique=True, max_size=2)) if depth else []
+        inside = [(name, qualified(scope, name)) for name in names]
+        return [{"name": name, "jobs": jobs(path), "groups": groups(path, depth - 1)} for name, path in inside]
 
     data = {"name": "grouped", "jobs": jobs(""), "groups": groups("", 3)}
-    try:
-        return plan_from_data(data)
-    except BadInput:
-        return plan_from_data({"name": "one", "jobs": [{"producerId": "x", "task": "t"}]})
+    outside = [qualified(scope, job["producerId"]) for scope, job in placed]
+    for index, (scope, job) in enumerate(placed):
+        said = {name for earlier in outside[:index] if (name := name_inside(scope, earlier, outside))}
+        job["dependencies"] = draw(st.lists(st.sampled_from(sorted(said)), unique=True)) if said else []
+    return plan_from_data(data)
 
 
 @given(plan_specs() | grouped_plans())

@@ -9,6 +9,7 @@ import yaml
 
 from pilothouse.core.plan.events import PlanBuilt
 from pilothouse.core.plan.spec import JobBody, JobSpec, PlanOptions, PlanSpec
+from pilothouse.core.plan.spec_groups import grouped, name_inside
 from pilothouse.engine.kinds import REGISTRY
 from pilothouse.errors import NotFound
 from pilothouse.interfaces.cli.client import Client
@@ -28,32 +29,18 @@ def _file(built: PlanBuilt) -> dict[str, Any]:
     names = {node.id: node.producer_id for node in plan.nodes.values()}
     options: dict[str, Any] = msgspec.to_builtins(PlanSpec(**_fields(plan, PlanOptions), jobs=()))
     said = {"repoPath": built.repo_path, "baseBranch": built.base_branch, "targetBranch": built.target_branch}
-    file = {**options, **{name: value for name, value in said.items() if value is not None}, "jobs": []}
+    known = frozenset(names.values())
+    jobs = []
     for node in plan.nodes.values():
-        path = plan.groups[node.group].path if node.group else None
-        spec = JobSpec(
-            **_fields(node, JobBody), dependencies=tuple(names[one] for one in node.dependencies), group=path
+        scope = node.producer_id.rpartition("/")[0]
+        inside = (name_inside(scope, names[one], known) or names[one] for one in node.dependencies)
+        path = plan.groups[node.group].path if node.group and not scope else None  # a nested group is in the id
+        job: dict[str, Any] = msgspec.to_builtins(
+            JobSpec(**_fields(node, JobBody), dependencies=tuple(inside), group=path)
         )
-        job: dict[str, Any] = msgspec.to_builtins(spec)
-        if path is not None and node.producer_id.startswith(f"{path}/"):
-            # The id was made of a nested group's path and the job's own: the file names them apart again.
-            del job["group"]
-            job["producerId"] = node.producer_id.removeprefix(f"{path}/")
-            _nested(file, path).setdefault("jobs", []).append(job)
-        else:
-            file["jobs"].append(job)
-    return file
-
-
-def _nested(within: dict[str, Any], path: str) -> dict[str, Any]:
-    """The nested group of a path, made where it is not there yet."""
-    for name in path.split("/"):
-        groups = within.setdefault("groups", [])
-        within = next((group for group in groups if group["name"] == name), {})
-        if not within:
-            within["name"] = name
-            groups.append(within)
-    return within
+        del job["producerId"]
+        jobs.append((node.producer_id, job))
+    return {**options, **{name: value for name, value in said.items() if value is not None}, **grouped(jobs).fields}
 
 
 def _fields(value: JobBody | PlanOptions, shared: type[JobBody] | type[PlanOptions]) -> dict[str, Any]:
