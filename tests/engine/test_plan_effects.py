@@ -12,9 +12,11 @@ from pilothouse.adapters.git.memory_world import MemoryWorld
 from pilothouse.adapters.store.memory_output import MemoryLogStore
 from pilothouse.adapters.work.memory import MemoryExecutor, MemoryProgram, MemoryWarden
 from pilothouse.core.plan.effects import AnswerAgent
-from pilothouse.core.run.contract import Ended, Timer, TimeUp
-from pilothouse.engine.effects import Within
+from pilothouse.core.run.contract import Effect, Ended, Timer, TimeUp
+from pilothouse.engine.effects import Done, Within
 from pilothouse.engine.plan_effects import PlanEffects
+
+ANSWER = AnswerAgent(key="a", output="p/n/1/work", plan_id="p", node_id="n", request_id="r", allowed=True)
 
 
 class Bench:
@@ -22,9 +24,12 @@ class Bench:
         self.clock = _Clock()
         self.agents = MemoryAgents()
         self.within = Within("r", 1, lambda events: None)
+        self.perform = self.performer(self.agents)
+
+    def performer(self, agents: MemoryAgents) -> PlanEffects:
         logs = MemoryLogStore()
         executor = MemoryExecutor(MemoryWarden(self.clock, lambda *_: MemoryProgram(), logs), 1)
-        self.perform = PlanEffects(MemoryGit(MemoryWorld()), executor, self.clock, self.agents, logs)
+        return PlanEffects(MemoryGit(MemoryWorld()), executor, self.clock, agents, logs)
 
 
 class _Clock(Clock):
@@ -84,13 +89,47 @@ def test_an_answer_reaches_the_agent() -> None:
     async def test() -> None:
         bench = Bench()
         bench.agents.world.private["p"] = {"n"}
-        answer = AnswerAgent(key="a", output="p/n/1/work", plan_id="p", node_id="n", request_id="r", allowed=True)
-        await bench.perform(answer, bench.within)
-        await bench.perform(answer, bench.within)
-        assert bench.agents.world.answers == {("p/n/1/work", "r"): answer}
+        await bench.perform(ANSWER, bench.within)
+        await bench.perform(ANSWER, bench.within)
+        assert bench.agents.world.answers == {("p/n/1/work", "r"): ANSWER}
 
     run(test)
 
 
-async def _perform(bench: Bench, timer: Timer) -> object:
-    return await bench.perform(timer, bench.within)
+def test_an_answer_that_cannot_be_handed_over_is_handed_over_later() -> None:
+    async def test() -> None:
+        bench = Bench()
+        bench.perform = bench.performer(_FullDisk(2))
+        assert await bench.perform(ANSWER, bench.within) == Done()
+        assert now() == 2.0
+
+    run(test)
+
+
+def test_an_answer_that_cannot_be_handed_over_ends_with_its_agent() -> None:
+    async def test() -> None:
+        bench = Bench()
+        bench.perform = bench.performer(_FullDisk(1_000_000))
+        waiting = asyncio.create_task(_perform(bench, ANSWER))
+        await asyncio.sleep(10.5)
+        bench.within.unwanted.set()
+        assert await waiting == Ended()
+        assert now() == 10.5
+
+    run(test)
+
+
+class _FullDisk(MemoryAgents):
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self._times = times
+
+    async def answer(self, answer: AnswerAgent) -> None:
+        if self._times:
+            self._times -= 1
+            raise OSError(28, "No space left on device")
+        await super().answer(answer)
+
+
+async def _perform(bench: Bench, effect: Effect) -> object:
+    return await bench.perform(effect, bench.within)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import msgspec
 
 from pilothouse.core.plan.effects import (
@@ -23,6 +25,10 @@ from pilothouse.engine.effects import Done, Within
 from pilothouse.engine.plan_git import PlanGit
 from pilothouse.engine.ports import Agents, Clock, Executor, Git, LogStore
 
+log = logging.getLogger(__name__)
+
+_ANSWER_AGAIN_S = 1.0
+"""The pause before an answer that could not be handed over is handed over again: the agent waits for nothing else."""
 _LONGEST_SLEEP_S = 60.0
 """A timer looks at the clock again at least this often: it may have been set."""
 
@@ -59,8 +65,7 @@ class PlanEffects:
             case RunWork():
                 return await self._commands.run(effect, within, self._agents.command)
             case AnswerAgent():
-                await self._agents.answer(effect)
-                return Done()
+                return await within.unless_unwanted(self._answer(effect))
             case Timer():
                 return await within.unless_unwanted(self._time_up(effect.until))
             case CommitWork():
@@ -72,6 +77,16 @@ class PlanEffects:
             case RemoveWorktree():
                 return await self._git.remove_worktree(effect)
         raise TypeError(f"no performer for {type(effect).__name__}")
+
+    async def _answer(self, effect: AnswerAgent) -> Done:
+        """Until the agent has it, or there is no such agent any more: its question is closed, nobody asks again."""
+        while True:
+            try:
+                await self._agents.answer(effect)
+                return Done()
+            except OSError as error:
+                log.warning("agent.unanswered", exc_info=error, extra={"output": effect.output})
+                await self._clock.sleep(_ANSWER_AGAIN_S)
 
     async def _time_up(self, until: int) -> TimeUp:
         while (left := until - self._clock.now_ms()) > 0:

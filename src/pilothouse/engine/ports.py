@@ -117,7 +117,8 @@ class Agents(Protocol):
         ...
 
     async def answer(self, answer: AnswerAgent) -> None:
-        """Hand an answer to an agent that asked. Idempotent; durable: an agent that is not looking yet finds it."""
+        """Hand an answer to an agent that asked. Idempotent; durable: an agent that is not looking yet finds it. Raises
+        ``OSError`` when that cannot be done now."""
         ...
 
     async def forget(self, plan_id: str) -> None:
