@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pilothouse.core.plan.effects import errors_of
-from pilothouse.core.plan.intents import phase_spec
+from pilothouse.core.plan.intents import output_of, phase_spec, try_key
 from pilothouse.core.plan.phases import COMMANDS, ORDER, Phase
 from pilothouse.core.plan.spec import AgentSpec
 from pilothouse.core.plan.state import NodeState, PlanState
@@ -142,11 +142,11 @@ def _parts(state: PlanState, node: NodeState, number: int | None, phases: tuple[
     if not node.attempts:
         return
     attempt = node.attempts[number - 1] if number is not None else node.attempt
-    stem = f"{state.common.run_id}/{node.node.id}/{attempt.number}"
     for phase in phases:
         if (value := attempt.phases.get(phase)) is None or not value.tries:
             continue
-        tries = [f"{stem}/{phase}" + ("" if tried == 1 else f".{tried}") for tried in range(1, value.tries + 1)]
+        keys = (try_key(node.node.id, attempt.number, phase, tried) for tried in range(1, value.tries + 1))
+        tries = [output_of(state.common.run_id, key) for key in keys]
         yield _Part(
             node_id=node.node.id,
             attempt=attempt.number,

@@ -28,8 +28,18 @@ def phase_key(node: NodeState, phase: Phase) -> str:
     one's outcome is remembered for ever under its own key."""
     attempt = node.attempt
     tries = attempt.phases[phase].tries if phase in attempt.phases else 0
-    key = f"{node.node.id}/{attempt.number}/{phase}"
-    return key if tries == 0 else f"{key}.{tries + 1}"
+    return try_key(node.node.id, attempt.number, phase, tries + 1)
+
+
+def try_key(node_id: str, attempt: int, phase: Phase, number: int) -> str:
+    """The key of one try of a phase, from 1."""
+    key = f"{node_id}/{attempt}/{phase}"
+    return key if number == 1 else f"{key}.{number}"
+
+
+def output_of(run_id: str, key: str) -> str:
+    """Where what the command of a phase prints goes."""
+    return f"{run_id}/{key}"
 
 
 def phase_spec(node: NodeState, phase: Phase) -> WorkSpec | None:
@@ -101,7 +111,7 @@ def phase_effect(state: PlanState, event: PhaseStarted) -> PhaseEffect:
                 spec=spec,
                 place=attempt.place,
                 path=attempt.worktree_path,
-                output=f"{state.common.run_id}/{event.key}",
+                output=output_of(state.common.run_id, event.key),
                 plan_env={**state.plan.env, **node.node.env},
                 inherit_env=state.plan.inherit_env,
                 plan_id=state.common.run_id,
