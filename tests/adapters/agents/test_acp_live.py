@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from tests.adapters.agents.live import KEY, Place, used
+from tests.support import agent_run
 from tests.support.models.parts import hang, run_shell, say, think, usage, write_file
 from tests.support.models.server import ModelServer
 
 from pilothouse.adapters.agents import acp_agents
 from pilothouse.adapters.agents.acp import AcpAgent
+from pilothouse.adapters.agents.driver import AgentWork
 from pilothouse.adapters.agents.private import ANSWERS, PrivateFiles
-from pilothouse.core.run.agents import Asked, FileEdited, Permissions, SessionStarted, Text, ToolEnded, ToolStatus, Used
+from pilothouse.core.run.agents import (
+    AgentConfig,
+    Asked,
+    FileEdited,
+    Permissions,
+    SessionStarted,
+    Text,
+    ToolEnded,
+    ToolStatus,
+    Used,
+)
 
 
 class Real(NamedTuple):
@@ -23,10 +35,17 @@ class Real(NamedTuple):
     path: str = "/v1"
     """Of the endpoint at the model server."""
     model: str = "fake-1"
+    shows: bool = True
+    """Whether it offers its model tools that nobody permits."""
 
+
+pytestmark = pytest.mark.timeout(180)
 
 AGENTS = {
     "copilot": Real(acp_agents.COPILOT, "copilot"),
+    "codex": Real(acp_agents.CODEX, "codex-acp"),
+    "opencode": Real(acp_agents.OPENCODE, "opencode", shows=False),
+    "gemini": Real(acp_agents.GEMINI, "gemini", "", "gemini-2.5-flash"),
     "claude": Real(acp_agents.CLAUDE, "claude-agent-acp", ""),
 }
 
@@ -36,9 +55,19 @@ def real(request: pytest.FixtureRequest) -> Real:
     return AGENTS[request.param]
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_run, "PATIENCE_S", 100.0)
+
+
 @pytest.fixture
 def place(tmp_path: Path, real: Real) -> Place:
     return Place(tmp_path.resolve(), real.driver, real.program)
+
+
+def work(place: Place, server: ModelServer, real: Real, run: str = "one", **changes: Any) -> AgentWork:
+    config = AgentConfig(base_url=server.url + real.path, api_key_env="OWN_KEY", model=real.model)
+    return place.work("", run, config=config, **changes)
 
 
 def answer(place: Place, request: Asked, *, allowed: bool) -> None:
@@ -51,7 +80,7 @@ def test_it_writes_a_file_and_tells_everything_once(place: Place, real: Real) ->
         (think("It is missing."), say("I write it."), write_file("hello.txt", "one\ntwo\n"), usage(1200, 60)),
         (say("It is written."), usage(1400, 20)),
     )
-    with ModelServer(turns) as server, place.run(place.work(server.url + real.path)) as run:
+    with ModelServer(turns) as server, place.run(work(place, server, real)) as run:
         ended = run.end()
         asked = server.questions
 
@@ -76,9 +105,9 @@ def test_a_person_decides_whether_it_may(place: Place, real: Real, allowed: bool
     turns = (run_shell("echo one > hello.txt"), say("That was it."))
     (place.private / "runs" / "one" / ANSWERS).mkdir(parents=True)
     asking = Permissions.ASK
-    with ModelServer(turns) as server, place.run(place.work(server.url + real.path, permissions=asking)) as run:
+    with ModelServer(turns) as server, place.run(work(place, server, real, permissions=asking)) as run:
         request = run.wait(Asked)
-        assert "echo one > hello.txt" in request.input
+        assert "echo one > hello.txt" in request.title + request.input
         assert place.left() == []
         answer(place, request, allowed=allowed)
         run.end()
@@ -88,37 +117,47 @@ def test_a_person_decides_whether_it_may(place: Place, real: Real, allowed: bool
 
 
 def test_what_nobody_permits_is_not_done(place: Place, real: Real) -> None:
-    turns, denying = (write_file("hello.txt", "x"), say("It is written.")), Permissions.DENY
-    with ModelServer(turns) as server, place.run(place.work(server.url + real.path, permissions=denying)) as run:
+    denying = Permissions.DENY
+    turns = (write_file("hello.txt", "x"), say("It is written.")) if real.shows else (say("I have no tool for it."),)
+    with ModelServer(turns) as server, place.run(work(place, server, real, permissions=denying)) as run:
         run.end()
 
     assert place.left() == []
     assert run.of(FileEdited) == []
 
 
-def test_a_conversation_goes_on_and_only_what_is_new_is_told(place: Place, real: Real) -> None:
-    with ModelServer(((say("One."), usage(1000, 10)), (say("Two."), usage(2000, 20)))) as server:
-        with place.run(place.work(server.url + real.path)) as first:
+def test_a_conversation_goes_on_in_another_worktree_and_only_what_is_new_is_told(place: Place, real: Real) -> None:
+    if not real.driver.facts.resumes:
+        return
+    turns = (
+        (say("One."), usage(1000, 10)),
+        (run_shell("echo two > two.txt"), usage(1900, 15)),
+        (say("Two."), usage(2000, 20)),
+    )
+    with ModelServer(turns) as server:
+        with place.run(work(place, server, real)) as first:
             assert first.end().ok
         (begun,) = first.of(SessionStarted)
-        again = place.work(server.url + real.path, "two", session_id=begun.session_id, prompt="Go on")
+        place.worktree = place.new_worktree()
+        again = work(place, server, real, "two", session_id=begun.session_id, prompt="Go on")
         with place.run(again) as second:
             assert second.end().ok
         asked = server.questions[-1].asked
 
     assert asked is not None
-    assert asked.turns == 1
+    assert asked.turns == 2
+    assert place.left() == ["?? two.txt"]
     assert any("Write hello.txt, please" in prompt for prompt in asked.prompts)
     assert [one.session_id for one in second.of(SessionStarted)] == [begun.session_id]
     assert "One." not in second.said
     assert "Two." in second.said
     told = used(second.of(Used))
-    assert (told.total.input_tokens, told.total.output_tokens) == (2000, 20)
+    assert (told.total.input_tokens, told.total.output_tokens) == (3900, 35)
 
 
 def test_a_polite_signal_ends_it(place: Place, real: Real) -> None:
     turns = ((say("Thinking about it"), hang()),)
-    with ModelServer(turns) as server, place.run(place.work(server.url + real.path)) as run:
+    with ModelServer(turns) as server, place.run(work(place, server, real)) as run:
         run.wait(Text, lambda news: "it" in news.text)
         run.process.send_signal(signal.SIGTERM)
         ended = run.end()

@@ -36,19 +36,19 @@ def test_the_last_count_of_codex_is_of_all_of_the_conversation(tmp_path: Path) -
     nothing = '{"type":"event_msg","payload":{"type":"token_count","info":null}}'
     rollout(tmp_path, "c-1", count(10, 4), count(20, 8), "no line of its", nothing)
 
-    assert read("codex", {"CODEX_HOME": str(tmp_path)}, "c-1") == Usage(
+    assert read("codex", {"CODEX_HOME": str(tmp_path)}, "", "c-1") == Usage(
         input_tokens=20, output_tokens=8, cached_tokens=5, reasoning_tokens=3
     )
-    assert read("codex", {"CODEX_HOME": str(tmp_path)}, "c-2") is None
+    assert read("codex", {"CODEX_HOME": str(tmp_path)}, "", "c-2") is None
 
 
 def test_opencode_counts_cached_tokens_and_reasoning_beside_the_others(tmp_path: Path) -> None:
     database(tmp_path, "s-1", 100, 10, 3, 50, 7)
 
-    assert read("opencode", {"XDG_DATA_HOME": str(tmp_path)}, "s-1") == Usage(
+    assert read("opencode", {"XDG_DATA_HOME": str(tmp_path)}, "", "s-1") == Usage(
         input_tokens=157, output_tokens=13, cached_tokens=50, cache_write_tokens=7, reasoning_tokens=3
     )
-    assert read("opencode", {"XDG_DATA_HOME": str(tmp_path)}, "s-2") is None
+    assert read("opencode", {"XDG_DATA_HOME": str(tmp_path)}, "", "s-2") is None
 
 
 def test_records_that_are_not_as_they_were_tell_nothing(tmp_path: Path) -> None:
@@ -56,13 +56,13 @@ def test_records_that_are_not_as_they_were_tell_nothing(tmp_path: Path) -> None:
     (tmp_path / "opencode" / "opencode.db").write_text("no database")
     rollout(tmp_path, "c-1", '{"payload": {"type": "token_count", "info": 1}}')
 
-    assert read("opencode", {"XDG_DATA_HOME": str(tmp_path)}, "s-1") is None
-    assert read("codex", {"CODEX_HOME": str(tmp_path)}, "c-1") is None
+    assert read("opencode", {"XDG_DATA_HOME": str(tmp_path)}, "", "s-1") is None
+    assert read("codex", {"CODEX_HOME": str(tmp_path)}, "", "c-1") is None
 
 
 @pytest.mark.parametrize("name", METERS)
 def test_without_any_records_nothing_is_told(name: str, tmp_path: Path) -> None:
-    assert read(name, {"HOME": str(tmp_path)}, "x") is None
+    assert read(name, {"HOME": str(tmp_path)}, "", "x") is None
     assert list(tmp_path.iterdir()) == []
 
 

@@ -58,7 +58,7 @@ def test_what_will_not_pass_is_not(text: str) -> None:
     [
         ("HTTP 429: retry after 7 seconds", 7000),
         ("rate limit, try again in 1.5s", 1500),
-        ("429 retry-after: 250ms", 250),
+        ("status 429, retry-after: 250ms", 250),
     ],
 )
 def test_when_to_try_again_is_taken_from_what_it_says(text: str, wait_ms: int) -> None:
@@ -69,6 +69,18 @@ def test_an_error_says_more_than_that_it_is_one() -> None:
     assert refused("x", RequestError(-32603, "Internal error", {"a": 1})).error == 'x: Internal error: {"a":1}'
     assert refused("x", RequestError(-32603, "Internal error", None)).error == "x: Internal error"
     assert refused("x", RequestError(-32603, "gone: y", {"details": "y"})).error == "x: gone: y"
+
+
+def test_what_a_model_answered_is_told_in_its_words_and_its_status_counts() -> None:
+    for status, message, transient in ((429, "slow down", True), (401, "bad key", False)):
+        answer = f'{{"error":{{"code":{status},"message":"{message}","status":"X"}}}}'
+        finished = refused("working", RequestError(status, answer))
+
+        assert (finished.error, finished.transient) == (f"working: {message}", transient)
+
+
+def test_an_account_that_is_used_up_will_be_so_in_a_moment_too() -> None:
+    assert not refused("x", RequestError(429, "You have hit your usage limit")).transient
 
 
 def test_an_agent_that_wants_a_login_says_how() -> None:

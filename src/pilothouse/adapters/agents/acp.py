@@ -17,7 +17,6 @@ from pilothouse.adapters.agents.acp_errand import Errand
 from pilothouse.adapters.agents.driver import AgentDriver, AgentWork, Facts, Launch, Login, Program
 from pilothouse.adapters.agents.launching import from_the_start, refuse_foreign
 from pilothouse.adapters.agents.lines import LineReader
-from pilothouse.adapters.agents.private import ANSWERS
 from pilothouse.core.plan.spec import AgentSpec, Effort
 from pilothouse.core.run.agents import AgentConfig, AgentReader, Permissions
 
@@ -92,7 +91,7 @@ class AcpAgent:
             worktree=work.worktree,
             folders=work.allowed_folders,
             urls=work.allowed_urls,
-            answers=str(Path(work.run, ANSWERS)),
+            run=work.run,
             permissions=work.permissions,
             session_id=work.session_id,
             prompt_anew=from_the_start(work) if work.session_id else "",

@@ -6,18 +6,29 @@ Their homes, endpoints and keys are those that the drivers of their command line
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
+from itertools import pairwise
 
+import msgspec
 from msgspec.structs import replace
 
+from pilothouse.adapters.agents import opencode_store
 from pilothouse.adapters.agents.acp import AcpAgent, Speech, wishes
 from pilothouse.adapters.agents.claude import Claude
+from pilothouse.adapters.agents.codex import Codex
 from pilothouse.adapters.agents.copilot import Copilot
 from pilothouse.adapters.agents.driver import AgentWork, Facts
+from pilothouse.adapters.agents.gemini import Gemini
+from pilothouse.adapters.agents.npm import native
+from pilothouse.adapters.agents.opencode import OpenCode, model_name, moving
 from pilothouse.core.run.agents import Permissions
 
 _COPILOT = Copilot()
 _CLAUDE = Claude()
+_CODEX = Codex()
+_GEMINI = Gemini()
+_OPENCODE = OpenCode()
 
 
 def _over_acp(facts: Facts) -> Facts:
@@ -56,7 +67,7 @@ def _copilot_arguments(work: AgentWork) -> Iterator[str]:
 def _claude(work: AgentWork) -> Speech:
     launch = _CLAUDE.launch(work)
     model = work.model or work.config.model
-    # A model that its list does not have is taken from here; one of the list is chosen in the session.
+    # By name or alias, and whether or not its list has it.
     chosen = {"ANTHROPIC_MODEL": model} if model else {}
     # To root it gives no conversation, unless root says that this is a sandbox.
     sandboxed = {"IS_SANDBOX": "1"} if os.getuid() == 0 else {}
@@ -70,6 +81,75 @@ def _claude(work: AgentWork) -> Speech:
     )
 
 
+def _codex(work: AgentWork) -> Speech:
+    asks = work.permissions is Permissions.ASK
+    launch = _CODEX.launch(replace(work, permissions=Permissions.ALLOW) if asks else work)
+    settings = [value for flag, value in pairwise(launch.argv) if flag == "-c"]
+    if model := work.model or work.config.model:
+        settings.append(f'model="{model}"')
+    if asks:
+        settings.append('approval_policy="untrusted"')  # the last one counts
+    return Speech(
+        argv=(*(work.program.argv or ("codex-acp",)), *(word for value in settings for word in ("-c", value))),
+        env=launch.env,
+        model=model,
+        login="run `codex login`, or set CODEX_API_KEY",
+        meter="codex",
+        hosts=launch.hosts,
+    )
+
+
+def _opencode(work: AgentWork) -> Speech:
+    asks = work.permissions is Permissions.ASK
+    # What it is denied when nobody may allow it is what it asks for when somebody may.
+    launch = _OPENCODE.launch(replace(work, permissions=Permissions.DENY) if asks else work)
+    env = {**launch.env, _SETTINGS: _asking(launch.env[_SETTINGS])} if asks else launch.env
+    run = (*(work.program.argv or _OPENCODE.facts.programs), "acp")
+    return Speech(
+        argv=moving(work, opencode_store.begun(work.run) or opencode_store.Begun(), run),
+        env=env,
+        options=wishes(model_name(work), None),
+        login="run `opencode auth login`",
+        meter="opencode",
+        hosts=launch.hosts,
+    )
+
+
+_SETTINGS = "OPENCODE_CONFIG_CONTENT"
+
+
+def _asking(settings: str) -> str:
+    """The same settings, but that it asks for what they deny."""
+    found = msgspec.json.decode(settings)
+    permission = found["permission"]
+    permission["*"] = permission["external_directory"]["*"] = "ask"
+    return msgspec.json.encode(found).decode()
+
+
+def _gemini(work: AgentWork) -> Speech:
+    asks = work.permissions is Permissions.ASK
+    launch = _GEMINI.launch(replace(work, permissions=Permissions.DENY) if asks else work)
+    model = work.model or work.config.model
+    folders = (f"--include-directories={folder}" for folder in work.allowed_folders)
+    return Speech(
+        argv=(
+            *(work.program.argv or _GEMINI.facts.programs),
+            *("--acp", "--skip-trust", *folders),
+            *(("--model", model) if model else ()),
+        ),
+        env=launch.env,
+        model=model,
+        auth="gemini-api-key",
+        login="run `gemini` and log in, or set GEMINI_API_KEY",
+        meter="gemini",
+        hosts=launch.hosts,
+    )
+
+
+def _codex_program(found: str) -> tuple[str, ...]:
+    return (native(found, "@zed-industries/codex-acp", "bin/codex-acp", (sys.platform,)),)
+
+
 COPILOT = AcpAgent(_over_acp(_COPILOT.facts), _copilot, _COPILOT)
 CLAUDE = AcpAgent(
     replace(
@@ -81,4 +161,19 @@ CLAUDE = AcpAgent(
     _claude,
     _CLAUDE,
 )
-ACP_AGENTS = (COPILOT, CLAUDE)
+CODEX = AcpAgent(
+    replace(
+        _over_acp(_CODEX.facts),
+        programs=("codex-acp",),
+        install="npm install -g @zed-industries/codex-acp",
+        minimum=(),
+        tells_version=False,
+    ),
+    _codex,
+    _CODEX,
+    _codex_program,
+)
+OPENCODE = AcpAgent(_over_acp(_OPENCODE.facts), _opencode, _OPENCODE)
+# It finds a conversation only where that began, and hands on answers of tools twice, which its service refuses.
+GEMINI = AcpAgent(replace(_over_acp(_GEMINI.facts), resumes=False), _gemini, _GEMINI)
+ACP_AGENTS = (CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE)

@@ -28,8 +28,8 @@ class Errand(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Others that it may read and write; absolute."""
     urls: tuple[str, ...] = ()
     """What it may fetch unasked: addresses, or hosts with all that is on them."""
-    answers: str
-    """The directory in which answers to its requests are left, as ``<request id>.json``."""
+    run: str
+    """The directory of this run. Answers to its requests are left below it, in ``answers/<request id>.json``."""
     permissions: Permissions = Permissions.ALLOW
     session_id: str = ""
     """The conversation to go on with; empty: a new one."""

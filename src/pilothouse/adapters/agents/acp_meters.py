@@ -13,10 +13,12 @@ from pathlib import Path
 
 import msgspec
 
+from pilothouse.adapters.agents import gemini_sessions
 from pilothouse.core.run.usage import Usage
 
-Meter = Callable[[Mapping[str, str], str], Usage | None]
-"""From an environment and the id of a conversation to all that it has used so far; None when that is not known."""
+Meter = Callable[[Mapping[str, str], str, str], Usage | None]
+"""From an environment, the directory of a run and the id of a conversation to all that has been used in it so far; None
+when that is not known."""
 
 _LAST_LINES = 1 << 20
 """Bytes at the end of a record that are looked at."""
@@ -42,7 +44,7 @@ class _Line(msgspec.Struct):
     payload: _Payload
 
 
-def codex(env: Mapping[str, str], conversation: str) -> Usage | None:
+def codex(env: Mapping[str, str], run: str, conversation: str) -> Usage | None:
     """Lines of JSON, one file for each conversation; the last count is of all of it."""
     home = Path(env.get("CODEX_HOME") or Path(env.get("HOME", ""), ".codex"))
     record = next(home.glob(f"sessions/*/*/*/rollout-*-{conversation}.jsonl"), None)
@@ -64,7 +66,7 @@ def codex(env: Mapping[str, str], conversation: str) -> Usage | None:
     return None
 
 
-def opencode(env: Mapping[str, str], conversation: str) -> Usage | None:
+def opencode(env: Mapping[str, str], run: str, conversation: str) -> Usage | None:
     """A database; cached tokens and reasoning are counted beside input and output."""
     data = Path(env.get("XDG_DATA_HOME") or Path(env.get("HOME", ""), ".local", "share"))
     place = data / "opencode" / "opencode.db"
@@ -85,13 +87,19 @@ def opencode(env: Mapping[str, str], conversation: str) -> Usage | None:
     )
 
 
-METERS: Mapping[str, Meter] = {"codex": codex, "opencode": opencode}
+def gemini(env: Mapping[str, str], run: str, conversation: str) -> Usage | None:
+    """Its files of conversations, of which the run has noted how it began."""
+    spent = gemini_sessions.spent(run, conversation)
+    return spent.total if spent.by_model else None
 
 
-def read(name: str, env: Mapping[str, str], conversation: str) -> Usage | None:
+METERS: Mapping[str, Meter] = {"codex": codex, "gemini": gemini, "opencode": opencode}
+
+
+def read(name: str, env: Mapping[str, str], run: str, conversation: str) -> Usage | None:
     """By a name of ``METERS``. Never raises for a record that is not as it was."""
     try:
-        return METERS[name](env, conversation)
+        return METERS[name](env, run, conversation)
     except (OSError, sqlite3.Error, TypeError, ValueError):
         return None
 

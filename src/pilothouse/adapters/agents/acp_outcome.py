@@ -11,6 +11,7 @@ from acp import RequestError
 from acp.schema import PromptResponse
 from acp.schema import Usage as Tokens
 
+from pilothouse.adapters.agents.failures import lasts, message_of, status_of
 from pilothouse.adapters.agents.lines import Finished
 from pilothouse.adapters.agents.reading import bounded, passes, retry_after_ms, shown
 from pilothouse.core.run.agents import Used
@@ -56,10 +57,10 @@ class Trouble(Exception):
         self.finished = finished
 
 
-def failed(error: str, *, transient: bool | None = None) -> Finished:
-    """``transient``: None when the text is all that tells."""
+def failed(error: str, *, transient: bool | None = None, status: int | None = None) -> Finished:
+    """``transient``: None when the text, and the HTTP ``status`` where there is one, are all that tells."""
     if transient is None:
-        transient = passes(None, error)
+        transient = passes(status or status_of(error), error) and not lasts(error)
     return Finished(
         ok=False, error=bounded(error), transient=transient, retry_after_ms=retry_after_ms(error) if transient else 0
     )
@@ -79,9 +80,10 @@ def own_error(last: str) -> Finished | None:
 
 def refused(what: str, error: RequestError) -> Finished:
     """The agent answered a request with an error."""
-    details = _details(error.data)
-    text = f"{error}: {details}" if details and details not in str(error) else str(error)
-    return failed(f"{what}: {text}")
+    message, details = message_of(str(error)), _details(error.data)
+    text = f"{message}: {details}" if details and details not in message else message
+    # Codes of the protocol are negative; some agents hand on what their model answered.
+    return failed(f"{what}: {text}", status=error.code if 400 <= error.code < 600 else None)
 
 
 def logged_out(title: str, login: str, methods: Sequence[str]) -> Finished:

@@ -27,6 +27,7 @@ from pilothouse.adapters.agents.acp_permissions import Desk
 from pilothouse.adapters.agents.acp_pipes import MAX_LINE, Pipes
 from pilothouse.adapters.agents.acp_session import Session
 from pilothouse.adapters.agents.lines import Finished
+from pilothouse.adapters.agents.private import ANSWERS
 from pilothouse.adapters.agents.reading import MAX_NOTE, bounded
 from pilothouse.core.run.agents import News, Noted, Used
 from pilothouse.core.run.usage import Usage
@@ -54,7 +55,7 @@ class Run:
         """By the records of the agent, when the prompt was given."""
         self._used: list[Used] = []
         """What it told in the end."""
-        desk = Desk(errand.permissions, Path(errand.answers), lambda asked: tell((asked,)))
+        desk = Desk(errand.permissions, Path(errand.run, ANSWERS), lambda asked: tell((asked,)))
         files = Files(errand.worktree, errand.folders)
         self._client = AgentClient(self._updates, desk, files, errand.urls, tell)
 
@@ -125,7 +126,9 @@ class Run:
         return stopped(response.stop_reason)
 
     def _recorded(self, session: Session) -> Usage | None:
-        return read(self._errand.meter, os.environ, session.id) if self._errand.meter and session.id else None
+        if not self._errand.meter or not session.id:
+            return None
+        return read(self._errand.meter, os.environ, self._errand.run, session.id)
 
     def _usage(self, session: Session) -> list[Used]:
         """Tokens by its own records, where it keeps some that are better than what it tells; tools and lines."""

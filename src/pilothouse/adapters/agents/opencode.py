@@ -104,7 +104,7 @@ class OpenCode:
         if work.config.base_url:
             env["OPENCODE_DISABLE_MODELS_FETCH"] = "1"
         return Launch(
-            argv=_argv(work, begun),
+            argv=moving(work, begun, (*(work.program.argv or self.facts.programs), *_arguments(work, begun.session))),
             env=env,
             stdin=work.prompt if begun.session or not work.session_id else from_the_start(work),
             hosts=_hosts(work),
@@ -114,23 +114,27 @@ class OpenCode:
         return OpenCodeReader(work)
 
 
-def _argv(work: AgentWork, begun: Begun) -> tuple[str, ...]:
-    """A conversation is at home in one directory: resumed in another it would work on in the first one, and not end.
-    To import it, without any messages, is to move it."""
-    program = work.program.argv or OpenCode.facts.programs
-    run = (*program, *_arguments(work, begun.session))
+def moving(work: AgentWork, begun: Begun, run: tuple[str, ...]) -> tuple[str, ...]:
+    """What to start so that ``run`` goes on with a conversation: it is at home in one directory, and resumed in another
+    it would work on in the first one, and not end. To import it, without any messages, is to move it."""
     if not begun.session or begun.directory == work.worktree:
         return run
     file = Path(work.run, "moved.json")
     file.write_bytes(msgspec.json.encode(_moved(begun.session, work.worktree)))
-    move = shlex.join((*program, "import", str(file)))
+    move = shlex.join((*(work.program.argv or OpenCode.facts.programs), "import", str(file)))
     return "/bin/sh", "-c", f"{move} </dev/null >&2 && exec {shlex.join(run)}"
+
+
+def model_name(work: AgentWork) -> str:
+    """The model as OpenCode calls it; empty for its own choice."""
+    model = work.model or work.config.model
+    return f"{_PROVIDER}/{model}" if model and work.config.base_url else model
 
 
 def _arguments(work: AgentWork, session: str) -> Iterator[str]:
     yield from ("run", "--dir", work.worktree, "--format", "json", "--thinking", "--title", work.node)
-    if model := work.model or work.config.model:
-        yield from ("-m", f"{_PROVIDER}/{model}" if work.config.base_url else model)
+    if model := model_name(work):
+        yield from ("-m", model)
     if work.effort is not None and not work.config.base_url:
         yield from ("--variant", work.effort.value)
     if work.permissions is Permissions.ALLOW:
