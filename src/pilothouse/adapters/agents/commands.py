@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from pilothouse.adapters.agents.assignments import EVIDENCE, Chosen, assign, brief
-from pilothouse.adapters.agents.driver import AgentWork, Launch
+from pilothouse.adapters.agents.driver import AgentWork, Facts, Launch
 from pilothouse.adapters.agents.environment import HostEnvironment
 from pilothouse.adapters.agents.inside import inside
 from pilothouse.adapters.agents.private import ANSWERS, LAUNCHED, PrivateFiles
@@ -24,6 +24,7 @@ from pilothouse.adapters.work.sandbox.wrap import sandboxed
 from pilothouse.adapters.work.specs import process_argv, shell_argv
 from pilothouse.core.plan.effects import RunWork
 from pilothouse.core.plan.spec import AgentSpec, ProcessSpec, ShellSpec
+from pilothouse.core.run.agents import AgentConfig
 from pilothouse.core.run.commands import Command
 from pilothouse.errors import BadInput, Unavailable
 
@@ -56,6 +57,11 @@ class CommandFactory:
                 return self._command(work, root, process_argv(spec.executable, spec.args), spec)
             case AgentSpec() as spec:
                 return self._agent(work, root, spec, chosen or Chosen(agent=spec.agent))
+
+    def secrets(self, work: RunWork, spec: AgentSpec, facts: Facts, config: AgentConfig) -> tuple[str, ...]:
+        """What must not show in what an agent tells. Raises ``BadInput``."""
+        env = self.host.for_agent(facts, config, config.env | work.plan_env | spec.env, work.inherit_env)
+        return self.host.redact(env, work.inherit_env)
 
     def _command(self, work: RunWork, root: Path, argv: tuple[str, ...], spec: ShellSpec | ProcessSpec) -> Command:
         env = self.host.for_command(work.plan_env | spec.env, work.inherit_env)

@@ -20,6 +20,7 @@ from pilothouse.adapters.agents.models import model_infos, suggest
 from pilothouse.adapters.agents.prices import PriceFile
 from pilothouse.adapters.agents.pricing import price_of, priced
 from pilothouse.adapters.agents.private import PrivateFiles
+from pilothouse.adapters.agents.redacted import RedactedReader
 from pilothouse.adapters.agents.registry import Drivers
 from pilothouse.adapters.agents.suggestions import unknown_model, unlisted
 from pilothouse.core.plan.effects import AnswerAgent, RunWork
@@ -78,7 +79,8 @@ class LocalAgents:
         chosen = self._recalled(work)
         driver = self._drivers.require(chosen.agent)
         config = self._drivers.config_of(driver, work.spec.agent)
-        return driver.reader(assign(work, work.spec, driver, chosen, config, private=self._private))
+        reader = driver.reader(assign(work, work.spec, driver, chosen, config, private=self._private))
+        return RedactedReader(reader, self._make.secrets(work, work.spec, driver.facts, config))
 
     def priced(self, model: str, usage: Usage) -> Usage:
         return priced(model, usage, self._prices.table)
