@@ -134,6 +134,7 @@ def test_an_empty_workflow_is_a_draft_and_no_plan() -> None:
         (workflow(block("a"), block("b", baseBranch="main"), edges="a>b"), "blocks[1].baseBranch", "without depend"),
         (workflow(block("a"), options={"env": {"1": "x"}}), "options.env", "name of a variable"),
         (workflow(block("a"), options={"maxParalel": 1}), "options.maxParalel", "did you mean 'maxParallel'?"),
+        (workflow(block("a"), options={"no word": 1}), "options['no word']", "unknown field"),
         (workflow(block("a", "x" * 50_001)), "blocks[0].config.command", "50,000"),
     ],
 )

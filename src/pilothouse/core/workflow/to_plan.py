@@ -122,4 +122,6 @@ def _outside_blocks(field: str, where: Where) -> str:
     if field in ("", "name"):
         return where.name if field else ""
     name = re.split(r"[.\[]", field, maxsplit=1)[0]
+    if not name:
+        return f"options{field}"  # a name that is no plain word stands in brackets already
     return where.options.get(name, f"options.{name}") + field.removeprefix(name)
