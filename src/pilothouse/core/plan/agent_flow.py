@@ -44,7 +44,7 @@ def work_ended(state: PlanState, effect: RunWork, result: msgspec.Struct) -> lis
     exit = result.exit if isinstance(result, AgentEnded) else result
     over = node.attempt.over_budget
     if over and not _is_canceled(state, node):
-        return [*news, *withdraw(node), *out_of_budget(state, node, effect.phase, over)]
+        return [*news, *withdraw(node), *out_of_budget(node, effect.phase, over)]
     if isinstance(exit, Exit) and _unexplained(state, node, exit, done=isinstance(result, AgentEnded) and result.ok):
         return [*news, *lost(state, effect)]
     if isinstance(result, AgentEnded):
@@ -90,16 +90,16 @@ def _agent_ended(state: PlanState, node: NodeState, effect: RunWork, result: Age
         agent = node.attempt.phases[effect.phase].agent
         reason = over or (agent.time_budget if agent is not None else "")
         reached = BudgetReached(node_id=effect.node_id, attempt=effect.attempt, reason=reason)
-        return [reached, *out_of_budget(state, node, effect.phase, reason)]
+        return [reached, *out_of_budget(node, effect.phase, reason)]
     error = judge_exit(effect.phase, exit, result.error)
     if result.transient and not over:
         if unwanted:
             failed = _ended(effect, exit, PhaseStatus.FAILED, error=error)
             return [failed, *interrupt(state, node, effect.phase)]
         if (tries := _retries_in_a_row(node)) < TRANSIENT_TRIES:
-            return _back_off(state, node, effect, result, error, tries)
+            return _back_off(state, effect, result, error, tries)
         error = f"{error} ({tries + 1} tries)"
-    return [_ended(effect, exit, PhaseStatus.FAILED, error=error), *fail(state, node, effect.phase, error)]
+    return [_ended(effect, exit, PhaseStatus.FAILED, error=error), *fail(node, effect.phase, error)]
 
 
 def _ended(effect: RunWork, exit: Exit, status: PhaseStatus, *, error: str = "", note: str = "") -> Event:
@@ -127,9 +127,7 @@ def _retries_in_a_row(node: NodeState) -> int:
     return sum(1 for _ in takewhile(lambda attempt: attempt.trigger is Trigger.BACKOFF, reversed(node.attempts)))
 
 
-def _back_off(
-    state: PlanState, node: NodeState, effect: RunWork, result: AgentEnded, error: str, tries: int
-) -> list[Event]:
+def _back_off(state: PlanState, effect: RunWork, result: AgentEnded, error: str, tries: int) -> list[Event]:
     """The phase failed, the attempt goes on when the pause is over: until then the node holds no slot."""
     pause = min(max(state.facts.backoff_ms << tries, result.retry_after_ms), LONGEST_BACKOFF_MS)
     seconds = f"{pause / 1000:g} s"

@@ -91,7 +91,7 @@ def advance(state: PlanState) -> list[Event]:
         if unwanted or node.canceling:
             return interrupt(state, node, Phase.MERGE_RI)
         if state.target_error:
-            return fail(state, node, Phase.MERGE_RI, f"the target branch: {state.target_error}")
+            return fail(node, Phase.MERGE_RI, f"the target branch: {state.target_error}")
         if not state.merging and not state.opening_target and not state.target_lost:
             return [start(node, Phase.MERGE_RI)]
     return []
@@ -118,7 +118,7 @@ def _step(state: PlanState, node: NodeState) -> list[Event]:
     else:
         phase = None
     if phase in COMMANDS and (refused := refusal(state, node, phase_spec(node, phase))):
-        return [*events, *fail(state, node, phase, refused)]
+        return [*events, *fail(node, phase, refused)]
     if node.status is NodeStatus.SCHEDULED and phase not in PLACING:
         events.append(NodeMoved(node_id=node_id, old=NodeStatus.SCHEDULED, new=NodeStatus.RUNNING))
     if phase is None:
@@ -169,7 +169,7 @@ def outcome(state: PlanState, effect: PhaseEffect, result: msgspec.Struct) -> li
         return [ended]
     if ended.status is PhaseStatus.INTERRUPTED:
         return [ended, *interrupt(state, node, after_interruption(node, effect.phase))]
-    return [ended, *fail(state, node, effect.phase, ended.error)]
+    return [ended, *fail(node, effect.phase, ended.error)]
 
 
 def judge(effect: PhaseEffect, result: msgspec.Struct, denied: Sequence[str] = ()) -> PhaseEnded:
@@ -234,7 +234,7 @@ def _succeed(state: PlanState, node: NodeState) -> list[Event]:
     return [ended, NodeMoved(node_id=node.node.id, old=node.status, new=NodeStatus.SUCCEEDED)]
 
 
-def fail(state: PlanState, node: NodeState, phase: Phase, error: str, *, rescue: bool = False) -> list[Event]:
+def fail(node: NodeState, phase: Phase, error: str, *, rescue: bool = False) -> list[Event]:
     """The attempt failed; its worktree stays as it is for a retry, and for whoever wants to look. ``rescue``: what is
     in it is saved besides."""
     ended = AttemptEnded(
@@ -249,13 +249,13 @@ def fail(state: PlanState, node: NodeState, phase: Phase, error: str, *, rescue:
     return [ended, NodeMoved(node_id=node.node.id, old=node.status, new=NodeStatus.FAILED, reason=error)]
 
 
-def out_of_budget(state: PlanState, node: NodeState, phase: Phase, reason: str) -> list[Event]:
+def out_of_budget(node: NodeState, phase: Phase, reason: str) -> list[Event]:
     """Its agent was ended for want of budget. Nobody will go on with that soon, so its edits are saved besides."""
     error = reached_error(reason)
     ended = PhaseEnded(
         node_id=node.node.id, attempt=node.attempt.number, phase=phase, status=PhaseStatus.FAILED, error=error
     )
-    return [ended, *fail(state, node, phase, error, rescue=True)]
+    return [ended, *fail(node, phase, error, rescue=True)]
 
 
 def interrupt(

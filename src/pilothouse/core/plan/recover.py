@@ -68,7 +68,7 @@ def _after_loss(state: PlanState, effect: RunWork) -> list[Event]:
     node = state.nodes[effect.node_id]
     spot: dict[str, Any] = {"node_id": effect.node_id, "attempt": effect.attempt, "phase": effect.phase}
     if (reason := node.attempt.over_budget) and not (node.canceling or state.common.final):
-        return out_of_budget(state, node, effect.phase, reason)
+        return out_of_budget(node, effect.phase, reason)
     if node.canceling or state.common.lifecycle is Lifecycle.STOPPING:
         # It was to be ended, and it has: that is all there is to know.
         resume = after_interruption(node, effect.phase)
@@ -76,9 +76,9 @@ def _after_loss(state: PlanState, effect: RunWork) -> list[Event]:
     unknown = PhaseEnded(**spot, status=PhaseStatus.UNKNOWN, error="Outcome unknown: its executor was lost")
     if effect.phase is not Phase.WORK:
         if node.attempt.phases[effect.phase].tries >= LOST_OFTEN:
-            return [unknown, *fail(state, node, effect.phase, f"Lost {LOST_OFTEN} times in a row; it may be the cause")]
+            return [unknown, *fail(node, effect.phase, f"Lost {LOST_OFTEN} times in a row; it may be the cause")]
         if refused := refusal(state, node, effect.spec):
-            return [unknown, *fail(state, node, effect.phase, refused)]
+            return [unknown, *fail(node, effect.phase, refused)]
         return [unknown, start(node, effect.phase)]
     if keeps_conversation(node, effect.phase) and _lost_in_a_row(node) < LOST_OFTEN:
         return [unknown, *interrupt(state, node, effect.phase, PhaseStatus.UNKNOWN)]

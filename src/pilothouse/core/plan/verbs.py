@@ -212,4 +212,4 @@ def answer(state: PlanState, given: Answer) -> list[Event]:
         done = PhaseEnded(**spot, status=PhaseStatus.SUCCEEDED, note=note)
         return [closed, done, *interrupt(state, node, following(phase))]
     error = f"Interrupted, and declared failed by {given.by}"
-    return [closed, PhaseEnded(**spot, status=PhaseStatus.FAILED, error=error), *fail(state, node, phase, error)]
+    return [closed, PhaseEnded(**spot, status=PhaseStatus.FAILED, error=error), *fail(node, phase, error)]
