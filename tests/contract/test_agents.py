@@ -318,9 +318,9 @@ def test_all_agents_are_listed_by_name_with_what_they_lack(setting: Setting) -> 
 def test_models_are_listed_with_vendor_tier_default_and_whether_they_have_a_price(setting: Setting) -> None:
     told = run(setting.owner().models())
     assert [(m.id, m.agent, m.vendor, m.tier, m.default, m.priced) for m in told] == [
-        ("gpt-5", "helper", "OpenAI", "standard", True, True),
-        ("gpt-5-mini", "helper", "OpenAI", "fast", False, False),
-        ("claude-opus-4.6", "helper", "Anthropic", "premium", False, False),
+        ("gpt-5", "helper", "openai", "standard", True, True),
+        ("gpt-5-mini", "helper", "openai", "fast", False, False),
+        ("claude-opus-4.6", "helper", "anthropic", "premium", False, False),
     ]
     assert run(setting.owner().models("helper")) == told
     assert run(setting.owner().models("quiet", fresh=True)) == []

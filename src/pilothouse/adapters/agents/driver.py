@@ -53,8 +53,6 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     argv: tuple[str, ...]
     """What to start: the program itself rather than a loader that would stand between us and it."""
     version: tuple[int, ...] = ()
-    help: str = ""
-    """What it says of its options, where the driver asked for that."""
 
 
 class Login(msgspec.Struct, frozen=True, kw_only=True):

@@ -190,7 +190,8 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A model as ``pilothouse models`` shows it. ``tier`` and ``vendor`` are told from its name."""
+    """A model as ``pilothouse models`` shows it. ``tier`` and ``vendor`` (``anthropic``, ``openai`` …) are told from its
+    name."""
 
     id: str
     agent: str
