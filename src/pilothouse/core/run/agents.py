@@ -190,7 +190,7 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A model as ``pilothouse models`` shows it. ``tier`` and ``vendor`` (``anthropic``, ``openai`` …) are told from its
+    """A model as ``pilothouse models`` shows it. ``tier`` and ``vendor`` (``openai``, ``google`` …) are told from its
     name."""
 
     id: str
