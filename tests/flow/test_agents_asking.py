@@ -15,7 +15,7 @@ from pilothouse.core.run.agents import ToolStatus
 
 pytestmark = pytest.mark.timeout(180)
 
-AGENTS = ("copilot", "claude")
+AGENTS = ("copilot", "claude", "codex")
 """Named as in any other plan: that they are driven over another protocol then is nobody's concern."""
 
 
