@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -180,3 +181,9 @@ def test_files_that_are_missing_or_broken_tell_nothing(tmp_path: Path) -> None:
     assert list(run.ledger.settled("no time")) == []
     assert list(run.ledger.rest()) == []
     assert list(Ledger(some_work(run=str(tmp_path / "nowhere"))).rest()) == []
+
+
+def test_a_pipe_in_place_of_its_report_keeps_nobody_waiting(tmp_path: Path) -> None:
+    run = Run(tmp_path, "one")
+    os.mkfifo(run.directory / REPORT)
+    assert list(run.ledger.rest()) == []

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from pilothouse.adapters.agents.private import PrivateFiles
+from pilothouse.adapters.agents.private import PrivateFiles, left_behind
 from pilothouse.errors import BadInput
 
 
@@ -90,3 +91,19 @@ def test_directories_that_an_agent_has_closed_go_too(private: PrivateFiles) -> N
         place.chmod(0o500)
     private.forget("p1")
     assert not (private.root / "p1").exists()
+
+
+def test_what_an_agent_left_is_read_unless_it_is_no_small_file(tmp_path: Path) -> None:
+    (tmp_path / "report").write_bytes(b"12345")
+    assert left_behind(tmp_path / "report", 5) == b"12345"
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/zero")
+    for name, most in (("report", 4), ("pipe", 5), ("link", 5), (".", 5), ("missing", 5)):
+        with pytest.raises(OSError):
+            left_behind(tmp_path / name, most)
+
+
+def test_a_pipe_in_place_of_what_is_remembered_is_nothing(private: PrivateFiles) -> None:
+    _, run = private.prepare("p1", "n1", "o")
+    os.mkfifo(run / "launched.json")
+    assert private.recall(run) == b""

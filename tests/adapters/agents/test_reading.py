@@ -47,6 +47,7 @@ def test_how_long_to_wait_is_read_where_it_is_said() -> None:
     assert retry_after_ms("Retry after 250ms") == 250
     assert retry_after_ms("try again in 2m") == 120_000
     assert retry_after_ms("try again later") == 0
+    assert retry_after_ms(f"retry after {'9' * 400} h") == retry_after_ms("retry after 1000 h") == 7 * 24 * 3_600_000
 
 
 def test_lines_that_are_no_events_are_noted_within_bounds() -> None:

@@ -15,6 +15,7 @@ import msgspec
 from pilothouse.adapters.agents.codex_events import Tokens
 from pilothouse.adapters.agents.driver import AgentWork
 from pilothouse.adapters.agents.launching import is_id
+from pilothouse.adapters.agents.private import left_behind
 from pilothouse.adapters.agents.reading import NOT_JSON, more
 from pilothouse.core.run.agents import Used
 from pilothouse.core.run.usage import NOTHING, Tally, Usage
@@ -78,7 +79,7 @@ def begin(work: AgentWork, homes: tuple[str, ...]) -> Begun:
 def begun(run: str) -> Begun | None:
     """How a run began; None when that is not known."""
     try:
-        return msgspec.json.decode(Path(run, _BEGUN).read_bytes(), type=Begun) if run else None
+        return msgspec.json.decode(left_behind(Path(run, _BEGUN)), type=Begun) if run else None
     except (OSError, *NOT_JSON):
         return None
 
@@ -132,7 +133,7 @@ def _sum(file: str) -> Usage:
 
 def _lines(file: str, start: int, *marks: bytes) -> Iterator[_Line]:
     """Lines that hold one of ``marks``. Whatever is wrong with the file, it tells less."""
-    if not file:
+    if not Path(file).is_file():
         return
     try:
         with Path(file).open("rb") as content:

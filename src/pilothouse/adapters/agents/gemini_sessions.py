@@ -19,6 +19,7 @@ import msgspec
 
 from pilothouse.adapters.agents.driver import AgentWork
 from pilothouse.adapters.agents.launching import is_id
+from pilothouse.adapters.agents.private import left_behind
 from pilothouse.adapters.agents.reading import NOT_JSON
 from pilothouse.core.run.usage import Tally, Usage
 
@@ -69,7 +70,7 @@ def begin(work: AgentWork, homes: tuple[str, ...]) -> Begun:
 def begun(run: str) -> Begun | None:
     """How a run began; None when that is not known."""
     try:
-        return msgspec.json.decode(Path(run, _BEGUN).read_bytes(), type=Begun) if run else None
+        return msgspec.json.decode(left_behind(Path(run, _BEGUN)), type=Begun) if run else None
     except (OSError, *NOT_JSON):
         return None
 
@@ -128,7 +129,7 @@ def _read(file: Path, session: str) -> tuple[Record, list[Record]]:
     head: Record = {}
     messages: dict[str, Record] = {}
     try:
-        lines = file.read_bytes().splitlines() if file.stat().st_size <= MAX_BYTES else []
+        lines = left_behind(file, MAX_BYTES).splitlines()
     except OSError:
         lines = []
     for line in lines:

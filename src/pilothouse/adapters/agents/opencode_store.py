@@ -17,6 +17,7 @@ import msgspec
 
 from pilothouse.adapters.agents.driver import AgentWork
 from pilothouse.adapters.agents.launching import is_id
+from pilothouse.adapters.agents.private import left_behind
 from pilothouse.adapters.agents.reading import NOT_JSON, missing
 from pilothouse.core.run.agents import Used
 from pilothouse.core.run.usage import Tally, Usage
@@ -92,7 +93,7 @@ def begin(work: AgentWork, databases: tuple[str, ...]) -> Begun:
 def begun(run: str) -> Begun | None:
     """How a run began; None when that is not known."""
     try:
-        return msgspec.json.decode(Path(run, _BEGUN).read_bytes(), type=Begun) if run else None
+        return msgspec.json.decode(left_behind(Path(run, _BEGUN)), type=Begun) if run else None
     except (OSError, *NOT_JSON):
         return None
 

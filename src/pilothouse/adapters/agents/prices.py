@@ -15,7 +15,6 @@ wrong later leaves the prices as they were, and says so.
 from __future__ import annotations
 
 import logging
-import math
 from pathlib import Path
 
 import msgspec
@@ -26,6 +25,8 @@ from pilothouse.errors import BadInput
 log = logging.getLogger("pilothouse.agents")
 
 MAX_BYTES = 1 << 20
+MAX_PRICE = 1e9
+"""US dollars per million tokens; costs stay finite, whatever an agent says that it used."""
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
@@ -42,11 +43,11 @@ def read_prices(path: Path) -> PriceTable:
         raise BadInput(f"{path} has more than {MAX_BYTES:,} bytes", field="prices")
     try:
         table = msgspec.toml.decode(data, type=_File).models
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise BadInput(f"{path}: {error}", field="prices", fix="see docs/agents.md#prices") from None
     for model, price in table.items():
         for name, value in msgspec.structs.asdict(price).items():
-            if value is not None and not (math.isfinite(value) and value >= 0):
+            if value is not None and not 0 <= value <= MAX_PRICE:
                 raise BadInput(f"{path}: {value} is not a price", field=f"models.{model}.{name}")
     return table
 

@@ -9,10 +9,12 @@ the directories of later runs, into which we write and which their sandboxes sho
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
 import shutil
+import stat
 import tempfile
 from pathlib import Path
 
@@ -22,6 +24,8 @@ _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 ANSWERS = "answers"
 LAUNCHED = "launched.json"
+MAX_REPORT = 16 << 20
+"""Bytes of a file that an agent left for us."""
 
 
 class PrivateFiles:
@@ -75,7 +79,7 @@ class PrivateFiles:
     def recall(self, run: Path) -> bytes:
         """What ``remember`` was given; empty when there is nothing."""
         try:
-            return (run / LAUNCHED).read_bytes()
+            return left_behind(run / LAUNCHED)
         except OSError:
             return b""
 
@@ -89,6 +93,20 @@ class PrivateFiles:
                 for directory, _, _ in os.walk(place):
                     Path(directory).chmod(0o700)
                 shutil.rmtree(place)
+
+
+def left_behind(path: Path, most: int = MAX_REPORT) -> bytes:
+    """A file of at most ``most`` bytes, where an agent may write. Raises ``OSError``, also for what is none: at a named
+    pipe, which it could be as well, we would wait for ever."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > most:
+            raise OSError(errno.EINVAL, "not a small file", str(path))
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(descriptor)
 
 
 def private_directory(path: Path) -> None:
