@@ -120,6 +120,15 @@ def test_a_file_that_was_empty_or_not_there_is_created() -> None:
         assert FileEdited(path="/elsewhere/a", change="created", lines_added=1) in news
 
 
+def test_a_file_is_told_of_by_its_place_where_no_difference_is_shown() -> None:
+    for output, change, lines in (({"metadata": {"exists": False}}, "created", 2), ({"output": "ok"}, "modified", 0)):
+        updates = Updates("/w")
+        told(updates, call(kind="edit", rawInput={"content": "1\n2\n"}, locations=[{"path": "/w/a"}]))
+        news = told(updates, more(status="completed", rawOutput=output))
+
+        assert news[1:] == [FileEdited(path="a", change=change, lines_added=lines)]
+
+
 def test_a_file_that_was_deleted_is_told_by_its_place() -> None:
     updates = Updates("/w")
     told(updates, call(kind="delete", status="in_progress", locations=[{"path": "/w/a"}]))

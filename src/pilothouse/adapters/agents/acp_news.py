@@ -69,6 +69,10 @@ class _Tool:
     edits: dict[str, tuple[str | None, str]] = field(default_factory=dict)
     """Text before and after, by path."""
     places: list[str] = field(default_factory=list)
+    content: str = ""
+    """All that a file is to hold, where that is its input."""
+    is_new: bool = False
+    """Whether it says that the file was not there before."""
     told: bool = False
     denied: bool = False
 
@@ -83,6 +87,10 @@ class _Tool:
         if call.raw_input:
             self.input = _input(call.raw_input)
             self.url = _text_in(call.raw_input, ("url",)) or self.url
+            self.content = _text_in(call.raw_input, ("content",)) or self.content
+        match call.raw_output:
+            case {"metadata": {"exists": False}}:
+                self.is_new = True
         if call.locations:
             self.places = [place.path for place in call.locations]
         said = []
@@ -94,6 +102,8 @@ class _Tool:
         self.output = bounded("\n".join(said)) or _output(call.raw_output) or self.output
 
 
+_SOMETHING = "?"
+"""In a file whose content nobody tells."""
 _ENDED = _Tool(told=True)
 
 
@@ -184,12 +194,16 @@ class Updates:
         )
         if failed or tool.denied:
             return
-        for path, (before, after) in tool.edits.items():
+        changes = dict(tool.edits)
+        if tool.kind == "edit" and not changes:
+            # It shows no difference, but says where it was.
+            changes = dict.fromkeys(tool.places, (None, tool.content) if tool.is_new else (_SOMETHING, _SOMETHING))
+        for path, (before, after) in changes.items():
             if path in self._written:
                 self._written.discard(path)
             else:
                 yield self._edited(path, before, after)
-        if tool.kind == "delete" and not tool.edits:
+        if tool.kind == "delete" and not changes:
             yield from (FileEdited(path=relative(path, self._worktree), change="deleted") for path in tool.places)
 
     def _edited(self, path: str, before: str | None, after: str) -> FileEdited:
