@@ -43,6 +43,7 @@ from pilothouse.core.run.agents import (
 from pilothouse.core.run.commands import Exit, ExitReason
 from pilothouse.core.run.usage import Usage
 
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _DENIED = re.compile(r"rejected permission|rule which prevents")
 _NOT_OFFERED = re.compile(r"unavailable tool")
 """What it says of a tool that was taken from the model, or that there never was."""
@@ -137,7 +138,7 @@ class OpenCodeReader:
         elif exit.ok and self._reason in _CUT_OFF:
             why = _CUT_OFF[self._reason]
         else:
-            why = reason(exit, errors)
+            why = reason(exit, _COLOURS.sub("", errors))
             if exit.reason is ExitReason.EXITED and not through:
                 why = f"it ended without an answer that is its last; {why}"
         transient = self._passes(exit, why)
