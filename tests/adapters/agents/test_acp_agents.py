@@ -133,9 +133,10 @@ def test_opencode_asks_for_what_it_is_denied_otherwise(tmp_path: Path) -> None:
 
 
 def test_opencode_is_set_to_its_model_in_the_session(tmp_path: Path) -> None:
-    assert launched(OPENCODE, tmp_path)[1].options == {"model": "pilothouse/fake-1"}
+    own = launched(OPENCODE, tmp_path)[1]
+    assert (own.options, own.model) == ({"model": "pilothouse/fake-1"}, "fake-1")
     theirs = launched(OPENCODE, tmp_path, config=AgentConfig(), model="some/model")[1]
-    assert theirs.options == {"model": "some/model"}
+    assert (theirs.options, theirs.model) == ({"model": "some/model"}, "model")
 
 
 def test_gemini_begins_every_conversation_anew(tmp_path: Path) -> None:

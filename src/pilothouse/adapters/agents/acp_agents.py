@@ -109,6 +109,7 @@ def _opencode(work: AgentWork) -> Speech:
         argv=moving(work, opencode_store.begun(work.run) or opencode_store.Begun(), run),
         env=env,
         options=wishes(model_name(work), None),
+        model=(work.model or work.config.model).rpartition("/")[2],
         login="run `opencode auth login`",
         meter="opencode",
         hosts=launch.hosts,
