@@ -19,6 +19,8 @@ from pilothouse.adapters.agents.claude import Claude
 from pilothouse.adapters.agents.codex import Codex
 from pilothouse.adapters.agents.copilot import Copilot
 from pilothouse.adapters.agents.driver import AgentDriver
+from pilothouse.adapters.agents.gemini import Gemini
+from pilothouse.adapters.agents.opencode import OpenCode
 from pilothouse.adapters.agents.scripted import ScriptedAgent
 from pilothouse.adapters.agents.suggestions import near, unknown_agent
 from pilothouse.core.run.agents import AgentConfig
@@ -31,6 +33,8 @@ _OURS: tuple[AgentDriver, ...] = (
     Claude(),
     Codex(),
     Copilot(),
+    Gemini(),
+    OpenCode(),
     ScriptedAgent(),
     *ACP_AGENTS,
 )
