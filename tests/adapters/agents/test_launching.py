@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.adapters.agents.replay import some_work
 
-from pilothouse.adapters.agents.launching import from_the_start, host_of, is_id
+from pilothouse.adapters.agents.launching import host_of, is_id, prompt_of
 
 
 @pytest.mark.parametrize(
@@ -28,4 +28,8 @@ def test_an_id_is_neither_an_option_nor_a_path() -> None:
 
 
 def test_a_conversation_that_is_gone_is_begun_with_all_that_a_new_one_is_told() -> None:
-    assert from_the_start(some_work(prompt="Go on.", opening="All of it.")) == "All of it."
+    work = some_work(prompt="Go on.", opening="All of it.", session_id="s")
+
+    assert prompt_of(work, goes_on=True) == "Go on."
+    assert prompt_of(work, goes_on=False) == "All of it."
+    assert prompt_of(some_work(prompt="Begin.", opening="Begin."), goes_on=False) == "Begin."

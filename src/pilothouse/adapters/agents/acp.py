@@ -15,7 +15,7 @@ import msgspec
 import pilothouse
 from pilothouse.adapters.agents.acp_errand import Errand
 from pilothouse.adapters.agents.driver import AgentDriver, AgentWork, Facts, Launch, Login, Program
-from pilothouse.adapters.agents.launching import from_the_start, refuse_foreign
+from pilothouse.adapters.agents.launching import refuse_foreign
 from pilothouse.adapters.agents.lines import LineReader
 from pilothouse.core.plan.spec import AgentSpec, Effort
 from pilothouse.core.run.agents import AgentConfig, AgentReader, Permissions
@@ -94,7 +94,7 @@ class AcpAgent:
             run=work.run,
             permissions=work.permissions,
             session_id=work.session_id,
-            prompt_anew=from_the_start(work) if work.session_id else "",
+            prompt_anew=work.opening if work.session_id else "",
             options=speech.options,
             model=speech.model,
             meter=speech.meter,

@@ -17,10 +17,10 @@ from pilothouse.adapters.agents.claude_reader import ClaudeReader
 from pilothouse.adapters.agents.driver import AgentWork, Facts, Launch, Login, Program
 from pilothouse.adapters.agents.launching import (
     PROXIES,
-    from_the_start,
     host_of,
     is_id,
     key_of,
+    prompt_of,
     refuse_foreign,
     unspoken,
 )
@@ -101,7 +101,7 @@ class Claude:
                 **({"CLAUDE_CONFIG_DIR": str(home)} if own else {}),
                 **_endpoint(work),
             },
-            stdin=work.prompt if transcript or not work.session_id else from_the_start(work),
+            stdin=prompt_of(work, goes_on=bool(transcript)),
             hosts=_hosts(work),
         )
 

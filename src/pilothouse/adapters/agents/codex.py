@@ -16,7 +16,7 @@ import msgspec
 from pilothouse.adapters.agents.codex_reader import CodexReader
 from pilothouse.adapters.agents.codex_usage import begin
 from pilothouse.adapters.agents.driver import AgentWork, Facts, Launch, Login, Program
-from pilothouse.adapters.agents.launching import PROXIES, from_the_start, host_of, refuse_foreign, unspoken
+from pilothouse.adapters.agents.launching import PROXIES, host_of, prompt_of, refuse_foreign, unspoken
 from pilothouse.adapters.agents.npm import native
 from pilothouse.adapters.agents.reading import NOT_JSON
 from pilothouse.core.plan.spec import AgentSpec
@@ -91,7 +91,7 @@ class Codex:
         return Launch(
             argv=(*(work.program.argv or self.facts.programs), *_arguments(work, begun.thread)),
             env={"CODEX_HOME": home} if home != usual else {},
-            stdin=work.prompt if begun.thread or not work.session_id else from_the_start(work),
+            stdin=prompt_of(work, goes_on=bool(begun.thread)),
             hosts=tuple(filter(None, (host_of(work.config.base_url),))) if work.config.base_url else _SERVICE,
         )
 

@@ -17,9 +17,9 @@ from pilothouse.adapters.agents.copilot_usage import REPORT, begin
 from pilothouse.adapters.agents.driver import AgentWork, Facts, Launch, Login, Program
 from pilothouse.adapters.agents.launching import (
     PROXIES,
-    from_the_start,
     host_of,
     key_of,
+    prompt_of,
     refuse_foreign,
     unspoken,
 )
@@ -99,7 +99,7 @@ class Copilot:
         return Launch(
             argv=(*(work.program.argv or self.facts.programs), *_arguments(work, begun.conversation)),
             env={**({"COPILOT_HOME": str(home)} if own else {}), **_endpoint(work)},
-            stdin=work.prompt if goes_on or not work.session_id else from_the_start(work),
+            stdin=prompt_of(work, goes_on=goes_on),
             hosts=_hosts(work),
         )
 

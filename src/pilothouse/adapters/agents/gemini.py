@@ -16,7 +16,7 @@ import msgspec
 from pilothouse.adapters.agents.driver import AgentWork, Facts, Launch, Login, Program
 from pilothouse.adapters.agents.gemini_reader import GeminiReader
 from pilothouse.adapters.agents.gemini_sessions import Begun, begin
-from pilothouse.adapters.agents.launching import PROXIES, from_the_start, host_of, key_of, refuse_foreign, unspoken
+from pilothouse.adapters.agents.launching import PROXIES, host_of, key_of, prompt_of, refuse_foreign, unspoken
 from pilothouse.adapters.agents.reading import NOT_JSON
 from pilothouse.core.plan.spec import AgentSpec
 from pilothouse.core.run.agents import AgentConfig, AgentReader, Permissions
@@ -107,7 +107,7 @@ class Gemini:
         return Launch(
             argv=(*(work.program.argv or self.facts.programs), *_arguments(work, begun)),
             env=env,
-            stdin=work.prompt if begun.file or not work.session_id else from_the_start(work),
+            stdin=prompt_of(work, goes_on=bool(begun.file)),
             hosts=tuple(filter(None, (host_of(work.config.base_url),))) if work.config.base_url else _SERVICE,
         )
 

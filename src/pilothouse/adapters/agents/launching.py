@@ -51,6 +51,7 @@ def unspoken(work: AgentWork, title: str, speaks: str) -> BadInput:
     return BadInput(f"{title} does not speak {work.config.api!r} to a model; it speaks {speaks}", field="agent")
 
 
-def from_the_start(work: AgentWork) -> str:
-    """The prompt for a new conversation in place of one that is gone: ``work.prompt`` only tells to go on with that."""
-    return work.opening
+def prompt_of(work: AgentWork, *, goes_on: bool) -> str:
+    """What the agent is told. ``goes_on``: the conversation that is to be resumed is there; when it is gone, the prompt
+    that only tells to go on with it would be none."""
+    return work.prompt if goes_on or not work.session_id else work.opening

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from pilothouse.adapters.agents.driver import AgentWork, Facts, Launch, Login, Program
-from pilothouse.adapters.agents.launching import PROXIES, from_the_start, host_of, refuse_foreign, unspoken
+from pilothouse.adapters.agents.launching import PROXIES, host_of, prompt_of, refuse_foreign, unspoken
 from pilothouse.adapters.agents.opencode_reader import OpenCodeReader
 from pilothouse.adapters.agents.opencode_store import Begun, begin
 from pilothouse.adapters.agents.reading import NOT_JSON
@@ -106,7 +106,7 @@ class OpenCode:
         return Launch(
             argv=moving(work, begun, (*(work.program.argv or self.facts.programs), *_arguments(work, begun.session))),
             env=env,
-            stdin=work.prompt if begun.session or not work.session_id else from_the_start(work),
+            stdin=prompt_of(work, goes_on=bool(begun.session)),
             hosts=_hosts(work),
         )
 
