@@ -89,6 +89,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="as
     """It waits for permission to use a tool. One request at a time."""
 
     request_id: str
+    """By which it finds the answer: at most 200 letters, digits, ``.``, ``_`` and ``-``, the first no dot."""
     tool: str
     title: str = ""
     input: str = ""
