@@ -16,7 +16,7 @@ from tests.support.terminal import Desk, desk, until
 
 pytestmark = pytest.mark.timeout(180)
 
-FOUR = ("copilot", "claude", "copilot-acp", "claude-acp")
+FOUR = ("copilot", "claude", "codex", "opencode")
 ALL_OF_IT = {"README.md", "joined", *(f"{agent}.txt" for agent in FOUR)}
 
 
