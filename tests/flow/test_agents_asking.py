@@ -15,7 +15,7 @@ from pilothouse.core.run.agents import ToolStatus
 
 pytestmark = pytest.mark.timeout(180)
 
-AGENTS = ("copilot", "claude", "codex")
+AGENTS = ("copilot", "claude", "codex", "opencode", "gemini")
 """Named as in any other plan: that they are driven over another protocol then is nobody's concern."""
 
 
