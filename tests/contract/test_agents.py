@@ -20,7 +20,7 @@ from pilothouse.adapters.agents.prices import read_prices
 from pilothouse.adapters.agents.private import PrivateFiles
 from pilothouse.adapters.agents.registry import Drivers
 from pilothouse.core.plan.effects import AnswerAgent, RunWork
-from pilothouse.core.plan.spec import AgentSpec, ProcessSpec, ShellSpec
+from pilothouse.core.plan.spec import AgentSpec, ProcessSpec, ShellSpec, Tier
 from pilothouse.core.run.agents import Permissions, Text, Used
 from pilothouse.core.run.commands import Exit, ExitReason
 from pilothouse.core.run.usage import Usage
@@ -137,6 +137,8 @@ def answer(work: RunWork, request_id: str = "1", **changes: Any) -> AnswerAgent:
         AgentSpec(agent="helper", model="gpt-5-mini"),
         AgentSpec(agent="quiet"),
         AgentSpec(agent="quiet", model="anything"),
+        AgentSpec(agent="helper", model_tier=Tier.FAST),
+        AgentSpec(agent="quiet", model="anything", model_tier=Tier.FAST),
     ],
 )
 def test_work_that_an_agent_can_do_is_accepted(setting: Setting, spec: AgentSpec) -> None:
@@ -158,6 +160,12 @@ def test_a_model_that_is_not_offered_is_refused_with_the_nearest_and_all_there_a
     with pytest.raises(BadInput, match=r"gpt-5, gpt-5-mini, claude-opus-4\.6") as caught:
         run(setting.owner().check(AgentSpec(agent="helper", model="gpt-5-mni")))
     assert (caught.value.field, caught.value.fix) == ("model", "did you mean 'gpt-5-mini'?")
+
+
+def test_a_tier_is_refused_where_nobody_knows_the_models(setting: Setting) -> None:
+    with pytest.raises(BadInput) as caught:
+        run(setting.owner().check(AgentSpec(agent="quiet", model_tier=Tier.FAST)))
+    assert caught.value.field == "modelTier"
 
 
 def test_who_cannot_ask_is_refused_where_a_plan_wants_to_be_asked(setting: Setting) -> None:
@@ -202,6 +210,12 @@ def test_an_agent_is_ended_by_its_timeout_or_when_its_budget_of_time_is_used(
 def test_an_agent_nobody_knows_is_not_started(setting: Setting) -> None:
     with pytest.raises(BadInput, match="there is no agent 'nobody'"):
         run(setting.owner().command(agent_work(setting, "nobody")))
+
+
+def test_an_agent_that_is_gone_by_now_is_not_started(setting: Setting) -> None:
+    with pytest.raises(BadInput, match="install-absent") as caught:
+        run(setting.owner().command(agent_work(setting, "absent")))
+    assert caught.value.field == "agent"
 
 
 # What it tells.

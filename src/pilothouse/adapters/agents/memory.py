@@ -86,22 +86,29 @@ class MemoryAgents:
         self._command_of = command_of
 
     async def check(self, spec: AgentSpec, permissions: Permissions = Permissions.ALLOW) -> None:
-        agent = self.world.agents.get(spec.agent)
-        if agent is None:
-            raise unknown_agent(spec.agent, self.world.agents)
-        if not agent.installed:
-            raise Unavailable(
-                f"the agent {spec.agent!r} is not installed; install it with: {INSTALL.format(spec.agent)}"
-            )
+        agent = self._agent(spec.agent)
         if (spec.permissions or permissions) is Permissions.ASK and not agent.asks:
             raise BadInput(f"the agent {spec.agent!r} cannot ask for permission", field="permissions")
         if spec.model and agent.models and spec.model not in agent.models:
             raise unknown_model(spec.model, spec.agent, agent.models)
+        if spec.model_tier is not None and not (spec.model or agent.models):
+            raise BadInput(f"the agent {spec.agent!r} does not tell which models it offers", field="modelTier")
+
+    def _agent(self, name: str) -> MemoryAgent:
+        """Raises ``BadInput`` for one there is not, ``Unavailable`` for one that is not installed."""
+        agent = self.world.agents.get(name)
+        if agent is None:
+            raise unknown_agent(name, self.world.agents)
+        if not agent.installed:
+            raise Unavailable(f"the agent {name!r} is not installed; install it with: {INSTALL.format(name)}")
+        return agent
 
     async def command(self, work: RunWork) -> Command:
         if isinstance(work.spec, AgentSpec):
-            if work.spec.agent not in self.world.agents:
-                raise unknown_agent(work.spec.agent, self.world.agents)
+            try:
+                self._agent(work.spec.agent)
+            except Unavailable as error:
+                raise BadInput(str(error), field="agent") from None
             self.world.private.setdefault(work.plan_id, set()).add(work.node_id)
         return self._command_of(work)
 
