@@ -56,7 +56,7 @@ class LocalAgents:
 
     async def check(self, spec: AgentSpec, permissions: Permissions = Permissions.ALLOW) -> None:
         wanted = spec.permissions or permissions
-        driver = self._driver(spec.agent, wanted)
+        driver = await asyncio.to_thread(self._driver, spec.agent, wanted)
         driver.check(spec, wanted)
         await self._choose(spec, driver)
 
@@ -64,7 +64,8 @@ class LocalAgents:
         chosen = None
         if isinstance(work.spec, AgentSpec):
             try:
-                chosen = await self._choose(work.spec, self._driver(work.spec.agent, work.permissions))
+                driver = await asyncio.to_thread(self._driver, work.spec.agent, work.permissions)
+                chosen = await self._choose(work.spec, driver)
             except Unavailable as error:  # it was there when the plan was accepted
                 raise BadInput(str(error), field="agent") from None
         try:
@@ -107,7 +108,7 @@ class LocalAgents:
     # Who does the work, and with what.
 
     def _driver(self, name: str, permissions: Permissions) -> AgentDriver:
-        """The driver for an agent that a plan names. Raises ``BadInput``, ``Unavailable``."""
+        """The driver for an agent that a plan names; may import a package. Raises ``BadInput``, ``Unavailable``."""
         driver = self._drivers.require(name)
         if permissions is not Permissions.ASK or driver.facts.asks:
             return driver
@@ -181,7 +182,7 @@ class LocalAgents:
 
     async def _info(self, name: str, fresh: bool) -> AgentInfo:
         try:
-            driver = self._drivers.require(name)
+            driver = await asyncio.to_thread(self._drivers.require, name)
         except Unavailable as error:
             return AgentInfo(name=name, title=name, installed=False, problem=str(error))
         facts = driver.facts
@@ -217,7 +218,7 @@ class LocalAgents:
 
     async def _models_of(self, name: str, fresh: bool) -> list[ModelInfo]:
         try:
-            driver = self._drivers.require(name)
+            driver = await asyncio.to_thread(self._drivers.require, name)
             config = self._config_of(driver, name)
             found = await self._discovery.find(driver, config, fresh=fresh)
             models = await self._discovery.models(driver, found, self._env(driver, config), fresh=fresh)
