@@ -57,7 +57,7 @@ def test_it_works_in_the_worktree_unasked_and_takes_its_prompt_over_standard_inp
     launch = OPENCODE.launch(work(private, model="anthropic/claude-x", effort=Effort.HIGH))
 
     assert launch.argv == (
-        "/bin/opencode", "run", "--dir", "/work-tree", "--format", "json", "--thinking", "--title", "n",
+        "/bin/opencode", "run", "--dir", "/work-tree", "--format", "json", "--thinking", "--title=n",
         "-m", "anthropic/claude-x", "--variant", "high", "--auto",
     )  # fmt: skip
     assert launch.stdin == "Go"

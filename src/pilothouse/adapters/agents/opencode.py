@@ -132,7 +132,7 @@ def model_name(work: AgentWork) -> str:
 
 
 def _arguments(work: AgentWork, session: str) -> Iterator[str]:
-    yield from ("run", "--dir", work.worktree, "--format", "json", "--thinking", "--title", work.node)
+    yield from ("run", "--dir", work.worktree, "--format", "json", "--thinking", f"--title={work.node}")
     if model := model_name(work):
         yield from ("-m", model)
     if work.effort is not None and not work.config.base_url:
