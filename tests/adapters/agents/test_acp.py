@@ -246,6 +246,17 @@ def test_a_write_that_was_permitted_as_a_tool_is_not_asked_for_again(bench: Benc
     assert not (bench.worktree / "b").exists()
 
 
+def test_a_file_that_it_may_read_is_not_thereby_one_that_it_may_write(bench: Bench) -> None:
+    place = str(bench.worktree / "a")
+    steps = [["ask", "c1", "read", place], ["write", place, "x"]]
+    with bench.start({"steps": steps}, permissions=Permissions.ASK) as run:
+        bench.answer(run.wait(Asked), allowed=True)
+        bench.answer(run.wait(Asked, number=2), allowed=False)
+        assert run.end().ok
+
+    assert not (bench.worktree / "a").exists()
+
+
 # --- conversations -----------------------------------------------------------------------------------------
 
 LOADS = {"agentCapabilities": {"loadSession": True}}

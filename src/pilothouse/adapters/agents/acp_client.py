@@ -27,7 +27,7 @@ from pilothouse.adapters.agents.acp_files import Files, Refused
 from pilothouse.adapters.agents.acp_news import Updates
 from pilothouse.adapters.agents.acp_outcome import NOT_FOUND
 from pilothouse.adapters.agents.acp_permissions import Desk
-from pilothouse.adapters.agents.acp_reach import too_far
+from pilothouse.adapters.agents.acp_reach import CHANGES, too_far
 from pilothouse.core.run.agents import News, Text
 
 CAPABILITIES = ClientCapabilities(fs=FileSystemCapabilities(write_text_file=True))
@@ -80,7 +80,8 @@ class AgentClient:
         self._tell(news)
         beyond = too_far(wanted, self._files.holds, self._urls)
         if await self._desk.decide(wanted.name, wanted.title, wanted.input, beyond=beyond):
-            self._permitted.update(str(self._files.place(path)) for path in wanted.paths if self._files.holds(path))
+            if wanted.kind in CHANGES:
+                self._permitted.update(str(self._files.place(path)) for path in wanted.paths if self._files.holds(path))
             kinds = _YES
         else:
             self._updates.denied(tool_call.tool_call_id)

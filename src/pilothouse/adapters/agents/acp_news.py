@@ -146,7 +146,8 @@ class Updates:
         return Wanted(tool.called, tool.kind, tool.title, tool.input, paths, tool.url), news
 
     def denied(self, call_id: str) -> None:
-        self._tools[call_id].denied = True
+        if (tool := self._tools[call_id]) is not _ENDED:
+            tool.denied = True
 
     def written(self, path: str, before: str | None, after: str) -> Iterator[News]:
         """It wrote a file through us."""
