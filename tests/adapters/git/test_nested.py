@@ -216,3 +216,41 @@ def test_a_worktree_made_inside_keeps_its_detached_head_and_its_files(nest: Nest
     [kept] = nest.remove().values()
     assert nest.world.parents(kept) == [commit]
     assert nest.text(kept, "more.txt") == "new"
+
+
+def _set_trap(repository: str, sprung: Path) -> None:
+    """Have git run a program of this repository's wherever its files are looked at."""
+    for name in ("filter.trap.clean", "filter.trap.process", "core.fsmonitor"):
+        sh(repository, "config", name, f"touch {sprung}; cat")
+    Path(repository, ".gitattributes").write_text("* filter=trap\n")
+    Path(repository, "README.md").write_text("looked at\n")
+
+
+@pytest.mark.parametrize("before", ["commit", "rescue"])
+def test_programs_that_are_configured_inside_are_never_run(tmp_path: Path, before: str) -> None:
+    nest, sprung = Nest(tmp_path), tmp_path / "sprung"
+    own = Path(nest.path, "own")
+    nest.write("own/README.md")
+    sh(str(own), "init", "--quiet")
+    sh(str(own), "add", "--all")
+    sh(str(own), "commit", "--quiet", "--message=own")
+    head = sh(str(own), "rev-parse", "HEAD")
+    sh(nest.path, "add", "own")
+    for name in ("lib", "lib/deep", "own"):
+        _set_trap(f"{nest.path}/{name}", sprung)
+    if before == "commit":
+        made = nest.commit_all()
+        assert sh(nest.world.repo, "rev-parse", f"{made}:own") == head
+    assert nest.rescue() is not None or before == "commit"
+    saved = sh(nest.world.repo, "for-each-ref", "--format=%(refname)", f"{RESCUE}-modules/").splitlines()
+    assert len(saved) == 3
+    assert all(sh(nest.world.repo, "show", f"{ref}:README.md") == "looked at" for ref in saved)
+    assert not sprung.exists()
+
+
+def test_a_partial_clone_inside_is_not_looked_at_because_it_names_programs_that_fetch(tmp_path: Path) -> None:
+    nest = Nest(tmp_path)
+    nest.commit_in("lib")
+    sh(f"{nest.path}/lib", "config", "remote.origin.promisor", "true")
+    with pytest.raises(GitFailed, match="partial clone"):
+        nest.rescue()

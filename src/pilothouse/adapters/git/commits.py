@@ -10,7 +10,7 @@ import asyncio
 import logging
 from pathlib import Path
 
-from pilothouse.adapters.git import evidence, layout, refs
+from pilothouse.adapters.git import evidence, layout, refs, snapshot
 from pilothouse.adapters.git.locks import await_locks
 from pilothouse.adapters.git.objects import Identity
 from pilothouse.adapters.git.owned import EVIDENCE, OURS
@@ -74,7 +74,7 @@ def read_evidence(path: str, evidence_id: str) -> str | None:
 
 
 async def _stage(git: Runner, path: str, place: dict[str, str]) -> None:
-    staged = await git.run("add", "--all", cwd=path, env=place, timeout=SLOW_SECONDS)
+    staged = await snapshot.add_all(git, path, place, Path(place["GIT_DIR"], "index"))
     for line in staged.stderr.splitlines():
         if "adding embedded git repository" in line:
             _log.warning("git.embedded_repository path=%s %s: only its commit is recorded", path, line)

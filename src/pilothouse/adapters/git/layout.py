@@ -144,10 +144,11 @@ def may_nest(admin: Path) -> bool:
     An index has the mode of every entry as four bytes, whatever its version; to have git list them would be a process
     for every removal."""
     indexes = (admin / "index", *admin.glob("sharedindex.*"))
-    return (admin / "modules").exists() or any(map(_may_have_gitlinks, indexes))
+    return (admin / "modules").exists() or any(map(may_have_gitlinks, indexes))
 
 
-def _may_have_gitlinks(index: Path) -> bool:
+def may_have_gitlinks(index: Path) -> bool:
+    """Whether an index records other repositories; never a wrong no."""
     content = _content(index)
     return os.path.lexists(index) if content is None else _GITLINK_MODE in content
 

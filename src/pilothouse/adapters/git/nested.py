@@ -18,10 +18,13 @@ from typing import NamedTuple
 from pilothouse.adapters.git import layout, parse, snapshot
 from pilothouse.adapters.git.objects import Identity, commit_tree
 from pilothouse.adapters.git.run import SLOW_SECONDS, Runner
+from pilothouse.errors import GitFailed
 
 _RECORDED = "refs/pilothouse/recorded"
 """In a submodule: what was checked out when the worktree was made, so it can be had again."""
 _ELSEWHERE = ("--remotes", f"--glob={_RECORDED}")
+_RUNS_PROGRAMS = r"^(filter\..*\.(clean|smudge|process|required)|extensions\.partialclone|remote\..*\.promisor)$"
+_OWN_SCOPES = ("local", "worktree")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}\Z")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -73,8 +76,26 @@ async def _find(git: Runner, path: str, place: Mapping[str, str], prefix: str) -
         git_dir = layout.git_dir(worktree)
         yield _Nested(prefix + name, worktree, git_dir)
         if git_dir is not None:
-            async for deeper in _find(git, str(worktree), snapshot.place(git_dir, worktree), f"{prefix}{name}/"):
+            async for deeper in _find(git, str(worktree), await _place(git, git_dir, worktree), f"{prefix}{name}/"):
                 yield deeper
+
+
+async def _place(git: Runner, git_dir: Path, top: Path) -> dict[str, str]:
+    """For git in a repository that whatever worked here may have set up: no filter of its configuration runs, and
+    nothing is fetched. A partial clone would fetch by a program that it names, also for whoever fetches from it: it is
+    not looked at. Raises ``GitFailed`` for one."""
+    env = {**snapshot.place(git_dir, top), "GIT_ALLOW_PROTOCOL": "none"}
+    listed = await git.run(
+        "config", "--show-scope", "--name-only", "-z", "--get-regexp", _RUNS_PROGRAMS,
+        cwd=str(git_dir), env=env, ok=(0, 1), writes=False,
+    )  # fmt: skip
+    fields = os.fsdecode(listed.stdout).split("\0")
+    own = dict.fromkeys(key for scope, key in zip(fields[::2], fields[1::2], strict=False) if scope in _OWN_SCOPES)
+    if any(not key.startswith("filter.") for key in own):
+        raise GitFailed(["rescue", str(top)], 1, "it is a partial clone, so nothing could be saved")
+    for number, key in enumerate(own):
+        env |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": ""}
+    return env | {"GIT_CONFIG_COUNT": str(len(own))}
 
 
 async def _save(
@@ -83,7 +104,7 @@ async def _save(
     if nested.git_dir is None:
         return await _save_files(git, identity, repo, nested, ref, message)
     git_dir, top = str(nested.git_dir), nested.worktree or nested.git_dir
-    env = snapshot.place(nested.git_dir, top)
+    env = await _place(git, nested.git_dir, top)
     goes = any(os.path.realpath(git_dir).startswith(folder + os.sep) for folder in ours)
     head, tips = await _unsaved(git, git_dir, env, goes)
     tree = None
