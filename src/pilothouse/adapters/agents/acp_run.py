@@ -51,8 +51,8 @@ class Run:
         self._errand = errand
         self._tell = tell
         self._updates = Updates(errand.worktree)
-        self._before = Usage()
-        """By the records of the agent, when the prompt was given."""
+        self._before: Usage | None = None
+        """By the records of the agent, when the prompt was given; None before that."""
         self._used: list[Used] = []
         """What it told in the end."""
         desk = Desk(errand.permissions, Path(errand.run, ANSWERS), lambda asked: tell((asked,)))
@@ -132,7 +132,7 @@ class Run:
 
     def _usage(self, session: Session) -> list[Used]:
         """Tokens by its own records, where it keeps some that are better than what it tells; tools and lines."""
-        if (now := self._recorded(session)) is not None:
+        if self._before is not None and (now := self._recorded(session)) is not None:
             self._used = [Used(usage=difference(self._before, now), model=session.model)]
         told = [*self._used, Used(usage=self._updates.sums)]
         return [one for one in told if one.usage != Usage()]
