@@ -61,6 +61,16 @@ class Told:
         return self.events
 
 
+def test_an_agent_that_names_ever_new_models_is_counted_in_full_and_named_in_part() -> None:
+    told = Told(models=2)
+    one = Usage(input_tokens=1)
+    for number, model in enumerate(("a", "b", "c", "a", "d", "e"), 1):
+        told.line(Used(usage=one, model=model), to=number)
+    assert [(e.model, e.usage.input_tokens) for e in told.all()] == [("a", 1), ("b", 1), ("", 1), ("a", 1), ("", 2)]
+    (last,) = told.telling.at_the_end([Used(usage=one, model="f")])
+    assert isinstance(last, Used) and last.model == ""
+
+
 def test_pieces_of_text_are_one_event_until_something_else_comes() -> None:
     told = Told()
     told.line(Text(text="a"), to=1)

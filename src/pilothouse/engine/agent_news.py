@@ -59,6 +59,8 @@ class Bounds:
     """Of the items: notes are what an agent's output holds beside its events, and what junk becomes."""
     items_in_all: int = 50_000
     """Of those too that are told always, but for usage."""
+    models: int = 100
+    """By so many names usage is told; that of more has none. Sums by model are kept as long as the plan."""
 
 
 BOUNDS = Bounds()
@@ -88,6 +90,7 @@ class Telling:
         self._characters = self._items = self._notes = 0
         self._more_said = False
         self._session: SessionStarted | None = None
+        self._models: set[str] = set()
         self._waiting: list[_Told] = []
         self._held = 0
         self._bell = asyncio.Event()
@@ -123,7 +126,8 @@ class Telling:
     def at_the_end(self, news: Iterable[News]) -> tuple[News, ...]:
         """What was known only at the end, as it is to be recorded with the outcome."""
         self.flush()
-        return tuple(self._with_price(item) for item in map(sound, news))
+        known = (self._by_known_model(item) if isinstance(item, Used) else item for item in news)
+        return tuple(self._with_price(item) for item in map(sound, known))
 
     def _event(self, told: _Told) -> Event:
         effect, news = self._effect, self._with_price(told.news)
@@ -139,11 +143,14 @@ class Telling:
     # How much is told. Counted from the start of the output, so that every owner who reads it counts alike.
 
     def _within_bounds(self, news: Iterable[News]) -> Iterator[News]:
-        for item in news:
+        for told in news:
+            item = told
             if isinstance(item, SessionStarted):
                 if item == self._session:
                     continue
                 self._session = item
+            if isinstance(item, Used):
+                item = self._by_known_model(item)
             left = self._bounds.characters - self._characters
             self._characters += _characters(item)
             if not isinstance(item, Text | Reasoning | Used):
@@ -160,6 +167,11 @@ class Telling:
                 yield from self._more()
             else:
                 yield from self._more()
+
+    def _by_known_model(self, used: Used) -> Used:
+        if len(self._models) < self._bounds.models:
+            self._models.add(used.model)
+        return used if used.model in self._models else msgspec.structs.replace(used, model="")
 
     def _more(self) -> Iterator[Noted]:
         if not self._more_said:
