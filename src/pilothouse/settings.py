@@ -131,3 +131,5 @@ def read_settings(**flags: Any) -> Settings:
         first = error.errors()[0]
         name = "_".join(str(part) for part in first["loc"])
         raise BadInput(str(first["msg"]), field=f"PILOTHOUSE_{name.upper()}", fix="see docs/settings.md") from error
+    except (ValueError, RecursionError, OSError) as error:  # what a file can hold that is no TOML
+        raise BadInput(f"{_config_file()}: {error}", field="PILOTHOUSE_CONFIG", fix="see docs/settings.md") from error

@@ -181,7 +181,7 @@ ALLOWED = {
     "adapters/git/run.py": "from pilothouse.core.plan import build",
     "adapters/work/warden.py": "import asyncio\nfrom pilothouse.adapters.work import protocol",
     "adapters/work/protocol.py": "import json",
-    "adapters/agents/script.py": "from pilothouse.adapters.work import protocol",
+    "adapters/agents/scripted/script.py": "from pilothouse.adapters.work import protocol",
     "adapters/toolbox/files.py": "from pilothouse.adapters.git import run",
     "interfaces/http/server.py": "from pilothouse.engine import ports\nfrom pilothouse.settings import BadInput",
     "interfaces/cli/main.py": "def serve():\n    from pilothouse import app",

@@ -12,7 +12,7 @@ from tests.adapters.agents.effects import PATH, effect, run, scripted
 from pilothouse.adapters.agents.commands import CommandFactory
 from pilothouse.adapters.agents.driver import AgentWork, Facts, Launch
 from pilothouse.adapters.agents.registry import Drivers
-from pilothouse.adapters.agents.scripted import ScriptedAgent
+from pilothouse.adapters.agents.scripted.driver import ScriptedAgent
 from pilothouse.core.plan.phases import Phase
 from pilothouse.core.plan.spec import AgentSpec, ProcessSpec, Shell, ShellSpec, WorkSpec
 from pilothouse.core.run.commands import Command

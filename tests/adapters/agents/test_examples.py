@@ -13,7 +13,7 @@ import yaml
 from tests.support.flow import engine, finished, make_repo, node, run, run_plan
 
 from pilothouse.adapters.agents.registry import Drivers
-from pilothouse.adapters.agents.script import replies_for
+from pilothouse.adapters.agents.scripted.script import replies_for
 from pilothouse.core.plan.build import build_plan
 from pilothouse.core.plan.spec import AgentSpec, JobSpec, PlanSpec, ShellSpec
 from pilothouse.core.plan.spec_parse import parse_plan

@@ -18,7 +18,7 @@ from tests.support.needs import need_sandbox
 from pilothouse.adapters.agents.driver import AgentWork, Launch
 from pilothouse.adapters.agents.local import LocalAgents
 from pilothouse.adapters.agents.registry import Drivers
-from pilothouse.adapters.agents.scripted import ScriptedAgent
+from pilothouse.adapters.agents.scripted.driver import ScriptedAgent
 from pilothouse.core.plan.spec import AgentSpec, SandboxSpec, ShellSpec, Tier
 from pilothouse.core.run.agents import AgentConfig, Permissions
 from pilothouse.core.run.commands import Command

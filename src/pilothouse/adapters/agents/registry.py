@@ -13,15 +13,15 @@ from types import MappingProxyType
 
 import msgspec
 
-from pilothouse.adapters.agents.acp import user_agent
-from pilothouse.adapters.agents.acp_agents import ACP_AGENTS
-from pilothouse.adapters.agents.claude import Claude
-from pilothouse.adapters.agents.codex import Codex
-from pilothouse.adapters.agents.copilot import Copilot
+from pilothouse.adapters.agents.acp.agents import ACP_AGENTS
+from pilothouse.adapters.agents.acp.driver import user_agent
+from pilothouse.adapters.agents.claude.driver import Claude
+from pilothouse.adapters.agents.codex.driver import Codex
+from pilothouse.adapters.agents.copilot.driver import Copilot
 from pilothouse.adapters.agents.driver import AgentDriver
-from pilothouse.adapters.agents.gemini import Gemini
-from pilothouse.adapters.agents.opencode import OpenCode
-from pilothouse.adapters.agents.scripted import ScriptedAgent
+from pilothouse.adapters.agents.gemini.driver import Gemini
+from pilothouse.adapters.agents.opencode.driver import OpenCode
+from pilothouse.adapters.agents.scripted.driver import ScriptedAgent
 from pilothouse.adapters.agents.suggestions import near, unknown_agent
 from pilothouse.core.run.agents import AgentConfig
 from pilothouse.errors import BadInput, Unavailable
