@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pilothouse.errors import BadInput
@@ -22,6 +24,18 @@ def test_a_setting_that_is_wrong_is_named(monkeypatch: pytest.MonkeyPatch, varia
     with pytest.raises(BadInput) as refused:
         read_settings()
     assert refused.value.field == variable
+
+
+@pytest.mark.parametrize(
+    "content", [b"port = [", b"a = \xff", b"a = " + b"[" * 20_000, b"port = " + b"9" * 5_000], ids=range(4)
+)
+def test_a_file_that_is_no_toml_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes) -> None:
+    place = tmp_path / "config.toml"
+    place.write_bytes(content)
+    monkeypatch.setenv("PILOTHOUSE_CONFIG", str(place))
+    with pytest.raises(BadInput) as refused:
+        read_settings()
+    assert (refused.value.field, str(place) in str(refused.value)) == ("PILOTHOUSE_CONFIG", True)
 
 
 def test_a_log_level_may_be_written_small(monkeypatch: pytest.MonkeyPatch) -> None:
