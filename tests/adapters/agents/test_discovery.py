@@ -141,6 +141,7 @@ def test_a_program_that_does_not_answer_is_ended_with_all_it_started(
 
 
 def _lives(pid: int) -> bool:
+    """A zombie whose parent has not looked yet does not count."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:  # it is gone, also between being opened and being read
