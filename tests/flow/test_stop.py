@@ -40,10 +40,11 @@ def _alive(marker: str) -> list[int]:
             text = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
             cwd = str((entry / "cwd").readlink())
             name, _, rest = (entry / "stat").read_text().partition("(")[2].rpartition(")")
-            state = rest.split()[0]
+            state, parent = rest.split()[:2]
         except OSError:
             continue
-        ours = int(entry.name) == os.getpid() or name == "git"  # once all is still, git saves the edits
+        # Once all is still, git saves the edits; it is a child of ours, what is stopped never was.
+        ours = os.getpid() in (int(entry.name), int(parent)) or name == "git"
         if state != "Z" and (marker.encode() in text or marker in cwd) and not ours:
             found.append(int(entry.name))
     return found
@@ -151,3 +152,19 @@ def _exists(path: Path):  # type: ignore[no-untyped-def]  # an awaitable questio
         return path.exists()
 
     return question
+
+
+def test_a_stop_does_not_wait_for_a_commit_that_waits_for_something(tmp_path: Path) -> None:
+    waits = "name: waits\njobs:\n  - {producerId: a, task: t, work: 'mkfifo .gitattributes; echo x > made'}\n"
+
+    async def journey() -> None:
+        repo = make_repo(tmp_path / "repo")
+        async with engine(tmp_path / "data") as services:
+            plan_id = await submit(services, repo, waits)
+            await until(services, plan_id, lambda r: isinstance(r.event, PhaseStarted) and r.event.phase == "commit")
+            await services.runs.control(plan_id, "stop")
+            stopped = await finished(services, plan_id)
+            assert (stopped["status"], node(stopped, "a")["status"]) == ("stopped", "ready")
+            assert node(stopped, "a")["phases"]["commit"]["status"] == "interrupted"
+
+    run(journey())

@@ -36,8 +36,10 @@ class Within:
         self.record = record
         """Report progress, as events that change nothing that is decided."""
 
-    async def unless_unwanted(self, work: Coroutine[Any, Any, T]) -> T | Ended:
-        """Await ``work``, or cancel it and answer ``Ended`` once the effect is unwanted."""
+    async def unless_unwanted(self, work: Coroutine[Any, Any, T], patience_s: float = 0.0) -> T | Ended:
+        """Await ``work``, or cancel it and answer ``Ended`` once the effect is unwanted.
+
+        ``patience_s``: how long it may then go on, for work that is as good as done."""
         if self.unwanted.is_set():
             work.close()
             return Ended()
@@ -45,6 +47,8 @@ class Within:
         waiter = asyncio.ensure_future(self.unwanted.wait())
         try:
             await asyncio.wait((task, waiter), return_when=asyncio.FIRST_COMPLETED)
+            if patience_s and not task.done():
+                await asyncio.wait((task,), timeout=patience_s)
             if task.done():
                 return task.result()
             task.cancel()

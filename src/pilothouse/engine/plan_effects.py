@@ -69,7 +69,7 @@ class PlanEffects:
             case Timer():
                 return await within.unless_unwanted(self._time_up(effect.until))
             case CommitWork():
-                return await self._git.commit(effect)
+                return await self._git.commit(effect, within)
             case MergeIntoTarget():
                 return await self._git.merge_into(effect)
             case Rescue():

@@ -26,6 +26,7 @@ from pilothouse.core.plan.effects import (
 )
 from pilothouse.core.plan.integration import CheckedOut, Committed, Conflict, Merged, plain
 from pilothouse.core.plan.intents import made_branch
+from pilothouse.core.run.contract import Failed
 from pilothouse.engine.effects import Within
 from pilothouse.engine.ports import Executor, Git
 from pilothouse.errors import BadInput, Refused
@@ -33,6 +34,10 @@ from pilothouse.errors import BadInput, Refused
 _NAMES_TRIED = 1000
 _FILES_NAMED = 20
 _MERGES_ASKED = 100
+_COMMIT_PATIENCE_S = 0.2
+"""A stop lets a commit come to its end, which takes a moment; one that waits for something is ended, and done again."""
+_RESCUE_S = 300.0
+"""Bound of saving what a worktree holds: a program or a pipe in it may keep git waiting, and others wait their turn."""
 _CLEANED_AT_ONCE = 8
 """A plan that is canceled may owe thousands of clean-ups, each a few git processes."""
 
@@ -90,14 +95,15 @@ class PlanGit:
         result = await within.unless_unwanted(self._git.add_worktree(effect.repo, effect.path, effect.commit))
         return WorktreeReady(place=place) if result is None else result
 
-    async def commit(self, effect: CommitWork) -> msgspec.Struct:
-        result = await self._git.commit_all(
+    async def commit(self, effect: CommitWork, within: Within) -> msgspec.Struct:
+        committing = self._git.commit_all(
             effect.path,
             baseline=effect.baseline,
             message=effect.message,
             expects_no_changes=effect.expects_no_changes,
             evidence_id=effect.node_id,
         )
+        result = await within.unless_unwanted(committing, _COMMIT_PATIENCE_S)
         if isinstance(result, Committed):
             await self._git.pin(effect.repo, effect.pin, result.commit)
         return result
@@ -160,9 +166,14 @@ class PlanGit:
         """Save, then remove if nobody needs it. What cannot be saved is not removed."""
         async with self._cleaning:
             try:
-                saved = await self._git.rescue(effect.repo, effect.path, effect.ref, "Edits of an interrupted attempt")
+                async with asyncio.timeout(_RESCUE_S):
+                    saved = await self._git.rescue(
+                        effect.repo, effect.path, effect.ref, "Edits of an interrupted attempt"
+                    )
             except BadInput:  # the worktree was never made, or somebody removed it
                 saved = None
+            except TimeoutError:
+                return _not_saved()
             if effect.discard:
                 await self._git.remove_worktree(effect.repo, effect.path)
         return CleanedUp(ref=saved.ref if saved else "", commit=saved.commit if saved else "", removed=effect.discard)
@@ -170,13 +181,20 @@ class PlanGit:
     async def remove_worktree(self, effect: RemoveWorktree) -> msgspec.Struct:
         async with self._cleaning:
             try:
-                await self._git.rescue(
-                    effect.repo, effect.path, effect.ref, "Edits made after the commit", kept=effect.kept
-                )
+                async with asyncio.timeout(_RESCUE_S):
+                    await self._git.rescue(
+                        effect.repo, effect.path, effect.ref, "Edits made after the commit", kept=effect.kept
+                    )
             except BadInput:
                 pass  # already gone
+            except TimeoutError:
+                return _not_saved()
             await self._git.remove_worktree(effect.repo, effect.path)
         return CleanedUp(removed=True)
+
+
+def _not_saved() -> Failed:
+    return Failed(error=f"saving its edits took longer than {_RESCUE_S:g} s; its worktree stays")
 
 
 def _listed(files: Sequence[str]) -> str:
