@@ -136,6 +136,7 @@ def test_a_mistake_in_the_plan(data: object, message: str) -> None:
         (job(work={"type": "process", "executable": "x", "args": "-l"}), "jobs[0].work.args: must be a list, not the text '-l' (write it as [a, b])"),
         (job(work={"type": "agent", "modelTier": "best"}), "jobs[0].work.modelTier: must be 'fast', 'standard' or 'premium', not 'best'"),
         (job(work={"type": "agent", "model": "m", "modelTier": "fast"}), "jobs[0].work.modelTier: is given beside 'model' (remove one of them)"),
+        (job(work={"type": "agent", "model": "--yolo"}), "jobs[0].work.model: '--yolo' reads like an option (give the name of a model)"),
         (job(work={"type": "agent", "instructions": "i", "instructionsFile": "x"}), "jobs[0].work.instructionsFile: is given beside 'instructions' (remove one of them)"),
         (job(work={"type": "agent", "instructionsFile": "../x"}), f"jobs[0].work.instructionsFile: '../x' {OUTSIDE}"),
         (job(work={"type": "agent", "contextFiles": ["/etc/passwd"]}), f"jobs[0].work.contextFiles[0]: '/etc/passwd' {OUTSIDE}"),

@@ -82,6 +82,12 @@ def _relative_path(text: str) -> str:
     return _one_line(text)
 
 
+def _no_option(text: str) -> str:
+    if text.startswith("-"):
+        raise wrong(f"{quote(text)} reads like an option", "give the name of a model")
+    return _one_line(text)
+
+
 def _folder(text: str) -> str:
     if not text.startswith("/") or ".." in text.split("/"):
         raise wrong(f"{quote(text)} is not an absolute path", "begin with '/', without '..'")
@@ -230,7 +236,7 @@ class AgentFile(Fields):
     instructions_file: RelativePath | None = None
     context: Instructions | None = None
     context_files: Annotated[list[RelativePath], Field(max_length=100)] = []
-    model: Annotated[str, Field(max_length=200), _Line, _Text] | None = None
+    model: Annotated[str, Field(max_length=200), AfterValidator(_no_option), _Text] | None = None
     model_tier: Literal["fast", "standard", "premium"] | None = None
     effort: Literal["low", "medium", "high", "xhigh"] | None = None
     max_turns: Annotated[int, Field(ge=1, le=100)] | None = None
