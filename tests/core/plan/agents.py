@@ -90,7 +90,7 @@ class Agents(Execution):
     def ask(self, name: str, request: str = "r1", tool: str = "bash", *, can_remember: bool = False) -> str:
         """It asks; answers the wait's id."""
         asked = Asked(
-            request_id=request, tool=tool, title="rm -rf x", input='{"command": "…"}', can_remember=can_remember
+            request_id=request, tool=tool, title="rm -rf x", input='{"command": "rm -rf x"}', can_remember=can_remember
         )
         self.tell(name, asked, to=200)
         return approval(self.work(name), asked, 200).wait.id

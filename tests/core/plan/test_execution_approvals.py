@@ -10,7 +10,7 @@ from tests.core.plan.agents import LOST, Agents, agent, canceled, done, tokens
 from tests.core.plan.execution import SECOND_LIFE, task
 
 from pilothouse.core.plan.agent_events import AgentAnswered, BudgetReached, NeedsApproval
-from pilothouse.core.plan.approvals import approval
+from pilothouse.core.plan.approvals import approval, used_on
 from pilothouse.core.plan.integration import NoEvidence
 from pilothouse.core.plan.phases import Phase
 from pilothouse.core.plan.states import NodeStatus
@@ -47,7 +47,7 @@ def test_a_request_is_a_wait_that_says_all_a_person_needs() -> None:
         "node": "a",
         "tool": "bash",
         "title": "rm -rf x",
-        "input": '{"command": "…"}',
+        "input": '{"command": "rm -rf x"}',
         "phase": "work",
         "attempt": 1,
         "expiresAt": wait.opened_at + HOUR,
@@ -55,9 +55,29 @@ def test_a_request_is_a_wait_that_says_all_a_person_needs() -> None:
     (event,) = run.all(NeedsApproval)
     assert (event.action, event.preview, event.timeout) == (
         "bash",
-        {"title": "rm -rf x", "input": '{"command": "…"}'},
+        {"title": "rm -rf x", "input": '{"command": "rm -rf x"}'},
         HOUR,
     )
+
+
+@pytest.mark.parametrize(
+    ("title", "given", "said"),
+    [
+        ("Tidy up", "rm -rf ~", "rm -rf ~ (Tidy up)"),
+        ("", "rm -rf ~", "rm -rf ~"),
+        ("Tidy up", '["rm", "-rf"]', '["rm", "-rf"] (Tidy up)'),
+        ("Tidy up", "{ rm -rf ~; }", "{ rm -rf ~; } (Tidy up)"),
+        ("make", "bash -lc make", "bash -lc make"),
+        ("Create file", '{"fileName":"/w/a/1/src/a.py","diff":"…', "src/a.py (Create file)"),
+        ("Write notes", '{"content":"\\"path\\":\\"b\\"","file_path":"/etc/passwd"}', "/etc/passwd (Write notes)"),
+        ("/w/a/1/a.py", '{"filepath":"/w/a/1/a.py"}', "a.py"),
+        ("Look", '{"query":"x"}', "Look"),
+        ("Look", '{"path":"\\ud800"}', "Look"),
+        ("Look", "", "Look"),
+    ],
+)
+def test_a_request_says_what_is_done_before_what_the_agent_calls_it(title: str, given: str, said: str) -> None:
+    assert used_on(Asked(request_id="1", tool="t", title=title, input=given), "/w/a/1") == said
 
 
 @pytest.mark.parametrize("request_id", ["toolu_01-x", "a/b c?#%", "", "x" * 500, "é\ud800"])

@@ -23,18 +23,20 @@ from pilothouse.core.run.waits import Wait, WaitKind
 APPROVE, APPROVE_ALWAYS, REFUSE = "approve", "approve-always", "refuse"
 
 _SAFE_IN_URLS = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_EXACT = re.compile(r'"(?:command|cmd|file_?path|file_?name|path|url)":\s*("(?:[^"\\]|\\.)*")', re.IGNORECASE)
+"""In the arguments of a tool, which may be cut off: what it is used on."""
 
 
 def approval(effect: RunWork, asked: Asked, to: int) -> NeedsApproval:
     """The event that records a request of the agent of ``effect``. ``to``: see ``AgentEvent``. Deterministic: whoever
     reads the same output again makes the same one."""
     options = (APPROVE, APPROVE_ALWAYS, REFUSE) if asked.can_remember else (APPROVE, REFUSE)
-    what = f": {asked.title}" if asked.title else ""
+    what = used_on(asked, effect.path)
     wait = Wait(
         id=_wait_id(effect.key, asked.request_id),
         kind=WaitKind.APPROVAL,
         scope=effect.node_id,
-        question=f"{effect.producer_id} asks to use {asked.tool}{what}",
+        question=f"{effect.producer_id} asks to use {asked.tool}{what and f': {what}'}",
         options=options,
         detail={
             "node": effect.producer_id,
@@ -54,6 +56,26 @@ def approval(effect: RunWork, asked: Asked, to: int) -> NeedsApproval:
         request_id=asked.request_id,
         to=to,
     )
+
+
+def used_on(asked: Asked, worktree: str) -> str:
+    """The command, file or address a tool is wanted for, before what the agent calls it: a title is a model's words, and
+    not what is carried out."""
+    exact, title = asked.input, asked.title
+    if exact.startswith(('{"', '[{"', "{}")):
+        exact = _argument(exact)
+    exact, title = (text.replace(f"{worktree}/", "") if worktree else text for text in (exact, title))
+    if not exact or title == exact:
+        return title
+    return f"{exact} ({title})" if title and title not in exact else exact
+
+
+def _argument(arguments: str) -> str:
+    named = _EXACT.search(arguments)
+    try:
+        return msgspec.json.decode(named[1], type=str) if named else ""
+    except msgspec.DecodeError:  # half a character
+        return ""
 
 
 def _wait_id(key: str, request_id: str) -> str:
