@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import msgspec
 
 from pilothouse.core.plan.effects import RunWork
 from pilothouse.core.plan.recover import command_key
-from pilothouse.core.run.agents import AgentEnded, AgentReader, Noted, Used
+from pilothouse.core.run.agents import AgentEnded, AgentReader, News, Noted, Used
 from pilothouse.core.run.commands import Exit, ExitReason
 from pilothouse.core.run.usage import Usage
 from pilothouse.engine.agent_news import BOUNDS, Bounds, Telling
@@ -34,7 +34,7 @@ LINGER_S = 10.0
 _PIECE = 64 << 10
 """Bytes that are read and split at a time."""
 _LINES_AT_A_TIME = 128
-"""After as many, or as many bytes as a piece has, others get their turn."""
+"""Or as many bytes as a piece has: what is understood in one go, on a thread."""
 _READ_WHEN_UNWANTED = 1 << 20
 """Bytes that are still read of an agent that was to be ended: a stop does not wait for more."""
 _ERRORS = 32 << 10
@@ -171,24 +171,25 @@ class _Output:
         return AgentEnded(exit=exit, ok=False, error=self._broken or self._trouble)
 
     async def _tell(self) -> None:
-        reader = await self._reading()
-        count = size = 0
-        for item in self._lines.take():
-            match item:
-                case Gap():
-                    text = f"{item.size:,} bytes of its output: {item.why}"
-                    self._telling.line((Noted(text=text, level="warning"),), item.to)
-                case Line() if reader is not None and not self._broken:
-                    try:
-                        self._telling.line(tuple(reader.line(item.data)), item.to)
-                        if reader.finished:
-                            self.finished.set()
-                    except Exception as error:
-                        self._give_up(error)
-                    count, size = count + 1, size + len(item.data)
-            if count >= _LINES_AT_A_TIME or size >= _PIECE:
-                await asyncio.sleep(0)
-                count = size = 0
+        """Have what is whole understood, on a thread: a reader may look at small files. What was taken is told, whoever
+        stops waiting for it."""
+        while batch := self._lines.some(_LINES_AT_A_TIME, _PIECE):
+            understanding = asyncio.ensure_future(asyncio.to_thread(_understand, await self._reading(), batch))
+            try:
+                await asyncio.shield(understanding)
+            finally:
+                if not understanding.done():
+                    await asyncio.wait((understanding,))
+                if understanding.done():
+                    self._understood(understanding.result())
+
+    def _understood(self, told: _Understood) -> None:
+        for news, to in told.news:
+            self._telling.line(news, to)
+        if told.finished:
+            self.finished.set()
+        if told.error is not None:
+            self._give_up(told.error)
 
     async def _reading(self) -> AgentReader | None:
         """The reader, made when first needed: it may look at what was prepared for the agent. None: it failed."""
@@ -211,6 +212,31 @@ class _Output:
             return (await self._logs.read(output, start, _ERRORS))[1].decode("utf-8", "replace")
         except (PilothouseError, OSError) as error:
             return f"(its standard error could not be read: {error})"
+
+
+@dataclass(slots=True)
+class _Understood:
+    """What a batch of lines says, each part with where it ends."""
+
+    news: list[tuple[tuple[News, ...], int]] = field(default_factory=list)
+    finished: bool = False
+    error: Exception | None = None
+    """What the reader raised; lines after that are passed over."""
+
+
+def _understand(reader: AgentReader | None, batch: Sequence[Line | Gap]) -> _Understood:
+    told = _Understood()
+    for item in batch:
+        if isinstance(item, Gap):
+            text = f"{item.size:,} bytes of its output: {item.why}"
+            told.news.append(((Noted(text=text, level="warning"),), item.to))
+        elif reader is not None and told.error is None:
+            try:
+                told.news.append((tuple(reader.line(item.data)), item.to))
+                told.finished = told.finished or reader.finished
+            except Exception as error:
+                told.error = error
+    return told
 
 
 @dataclass(frozen=True, slots=True)

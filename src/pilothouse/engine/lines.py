@@ -67,6 +67,16 @@ class Lines:
         while self._ready:
             yield self._ready.popleft()
 
+    def some(self, lines: int, size: int) -> list[Line | Gap]:
+        """The next of them, at most so many lines, and no more bytes than ``size`` but for the last one."""
+        found: list[Line | Gap] = []
+        for item in self.take():
+            found.append(item)
+            size -= len(item.data) if isinstance(item, Line) else 0
+            if len(found) >= lines or size <= 0:
+                break
+        return found
+
     def _hold(self, piece: bytes) -> None:
         self._held += len(piece)
         if self._missing or self._held > self._limit:
