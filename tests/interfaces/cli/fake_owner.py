@@ -163,7 +163,13 @@ def _events(fake: FakeOwner, query: Any, body: Any, run_id: str) -> Answer:
 
 AGENTS = msgspec.to_builtins(
     [
-        AgentInfo(name="claude", title="Claude Code", installed=False, install="npm i claude", problem="not installed"),
+        AgentInfo(
+            name="claude",
+            title="Claude Code",
+            installed=False,
+            install="npm i claude",
+            problem="not installed; install it with: npm i claude",
+        ),
         AgentInfo(
             name="codex",
             title="Codex",

@@ -224,6 +224,14 @@ def test_output_is_followed_to_the_end_of_the_plan(owner: FakeOwner, say: Say) -
     assert say("plan", "logs", "last", "--follow", "--json").code == 2
 
 
+def test_followed_output_that_ends_within_a_line_is_ended_before_the_next(owner: FakeOwner, say: Say) -> None:
+    owner.output |= {"n1": "done", "n2": "web too"}
+    owner.stories[PLAN_ID].print("api", 4).succeed("api").begin("web").print("web", 7).succeed("web").finish()
+    assert say("plan", "logs", "last", "--follow").out == (
+        "==> api, work, attempt 1 <==\ndone\n==> web, work, attempt 1 <==\nweb too\n"
+    )
+
+
 def test_an_exported_plan_can_be_run_again(owner: FakeOwner, say: Say) -> None:
     spec = parse_plan(say("plan", "export", "last").out)
     assert [(one.producer_id, one.group, one.dependencies) for one in spec.jobs] == [
@@ -371,7 +379,31 @@ def test_an_agent_that_is_not_installed_says_how_to_install_it(owner: FakeOwner,
         "claude  -                              no       no    no",
         "codex   0.169.0  yes (OPENAI_API_KEY)  yes      no    no   2       /bin/codex",
     ]
-    assert said.err == "claude: not installed: npm i claude\n"
+    assert said.err == "claude: not installed; install it with: npm i claude\n"
+
+
+@pytest.mark.parametrize("given", ["0193.1.work.ask.aa", "0193.1.work.ask.a", "api"])
+def test_what_waits_is_answered_by_its_id_its_beginning_or_its_node(owner: FakeOwner, say: Say, given: str) -> None:
+    waits = [("0193.1.work.ask.aa", "api"), ("0193.1.work.ask.ba", "web"), ("0193.1.work.ask.bb", "web")]
+    owner.answers[("GET", "/api/approvals")] = (
+        200,
+        {"approvals": [{"id": wait_id, "detail": {"node": node}} for wait_id, node in waits]},
+    )
+    owner.answers[("POST", "/api/approvals/0193.1.work.ask.aa")] = (200, {"name": "add search"})
+    assert say("approvals", "answer", given, "approve").out == "add search: answered approve\n"
+
+
+def test_what_waits_under_no_such_name_or_several_times_is_refused(owner: FakeOwner, say: Say) -> None:
+    owner.answers[("GET", "/api/approvals")] = (
+        200,
+        {"approvals": [{"id": f"0193.1.work.ask.b{letter}", "detail": {"node": "web"}} for letter in "ab"]},
+    )
+    for given in ("web", "0193"):
+        said = say("approvals", "answer", given, "approve")
+        assert (said.code, "2 wait under" in said.err, owner.paths("POST")) == (2, True, [])
+    said = say("approvals", "answer", "nope", "approve")
+    assert said.code == 2
+    assert said.err == "error: nothing waits for an answer under 'nope'; see `pilothouse approvals list`\n"
 
 
 def test_models_are_listed_with_who_offers_them(owner: FakeOwner, say: Say) -> None:

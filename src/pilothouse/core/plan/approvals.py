@@ -59,8 +59,8 @@ def approval(effect: RunWork, asked: Asked, to: int) -> NeedsApproval:
 
 
 def used_on(asked: Asked, worktree: str) -> str:
-    """The command, file or address a tool is wanted for, before what the agent calls it: a title is a model's words, and
-    not what is carried out."""
+    """The command, file or address a tool is wanted for, before what the agent calls it: a title is a model's words,
+    and not what is carried out."""
     exact, title = asked.input, asked.title
     if exact.startswith(('{"', '[{"', "{}")):
         exact = _argument(exact)

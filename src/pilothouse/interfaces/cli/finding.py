@@ -1,4 +1,4 @@
-"""From what people type to the id of a run: an id, its beginning, or ``last``."""
+"""From what people type to an id: of a run its id, the beginning of it, or ``last``; of a wait its node, too."""
 
 from __future__ import annotations
 
@@ -43,6 +43,21 @@ def find_run(client: Client, given: str, *, kind: str | None = None) -> str:
         some = ", ".join(short(run_id) for run_id in found[:_SHOWN])
         raise BadInput(f"{len(found)} of them begin with {given!r}: {some}", fix="give more of the id")
     return found[0]
+
+
+def find_wait(client: Client, given: str) -> str:
+    """The id of what waits: given whole, by its beginning, or by the producer id of the node that waits. Raises
+    ``NotFound`` and, when it means several, ``BadInput``."""
+    waits = client.get("/api/approvals")["approvals"]
+    if any(wait["id"] == given for wait in waits):
+        return given
+    begins = [wait["id"] for wait in waits if len(given) >= _SHORTEST and wait["id"].startswith(given.lower())]
+    found = begins or [wait["id"] for wait in waits if (wait.get("detail") or {}).get("node") == given]
+    if not found:
+        raise NotFound(f"nothing waits for an answer under {given!r}; see `pilothouse approvals list`")
+    if len(found) > 1:
+        raise BadInput(f"{len(found)} wait under {given!r}", fix="give an id of `pilothouse approvals list`")
+    return str(found[0])
 
 
 def _ids(client: Client, kind: str | None) -> Iterator[str]:

@@ -83,7 +83,7 @@ WaitId = Annotated[
     str,
     typer.Argument(
         metavar="ID",
-        help="The wait, as `approvals list` shows it.",
+        help="The wait, as `approvals list` shows it, or the node that waits.",
         autocompletion=_complete("/api/approvals", "approvals"),
     ),
 ]

@@ -42,6 +42,7 @@ class _Printer:
         self._printed: dict[_Output, int] = {}
         self._held: dict[_Output, str] = {}
         self._last: _Output | None = None
+        self._in_line = False
         self.owed: dict[_Output, None] = {}
 
     def pay(self, client: Client, state: PlanState) -> None:
@@ -66,12 +67,15 @@ class _Printer:
                 print(f"==> {one_line(name)}, {output[2]}, attempt {output[1]} <==")
         self._last = output
         self._held[output] = print_output(fresh, self._held.get(output, ""))
+        self._in_line = not fresh.endswith("\n")
         sys.stdout.flush()
 
     def close(self) -> None:
-        """No more of the output printed last, for now."""
+        """No more of the output printed last, for now: what follows begins a line."""
         if self._last is not None:
             end_output()
+            print(end="\n" if self._in_line else "")
+            self._in_line = False
             sys.stdout.flush()
 
 

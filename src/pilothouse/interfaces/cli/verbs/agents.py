@@ -27,14 +27,13 @@ def agents(fresh: Fresh = False, as_json: AsJson = False, data_dir: DataDir = No
     print_table(head, (_row(agent) for agent in found["agents"]), empty="no agents")
     for agent in found["agents"]:
         if agent["problem"]:
-            fix = f": {agent['install']}" if agent["install"] and not agent["installed"] else ""
-            note(f"{agent['name']}: {agent['problem']}{fix}")
+            note(f"{agent['name']}: {agent['problem']}")
 
 
 def _row(agent: dict[str, Any]) -> tuple[str, ...]:
     return (
         agent["name"],
-        (agent["version"] or "yes") if agent["installed"] else "-",
+        (agent["version"] or "installed") if agent["installed"] else "-",
         _login(agent) if agent["installed"] else "",
         _yes(agent["resumes"]),
         _yes(agent["asks"]),

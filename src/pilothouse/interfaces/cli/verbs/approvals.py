@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from pilothouse.interfaces.cli.client import segment
+from pilothouse.interfaces.cli.finding import find_wait
 from pilothouse.interfaces.cli.options import AsJson, DataDir, WaitId
 from pilothouse.interfaces.cli.owners import connect
 from pilothouse.interfaces.cli.printing import print_json, print_table
@@ -51,7 +52,8 @@ def answer(
     data_dir: DataDir = None,
 ) -> None:
     """Answer what waits. The first answer counts."""
-    row = connect(data_dir).post(f"/api/approvals/{segment(wait)}", {"answer": answer})
+    client = connect(data_dir)
+    row = client.post(f"/api/approvals/{segment(find_wait(client, wait))}", {"answer": answer})
     if as_json:
         print_json(row)
     else:
