@@ -12,6 +12,9 @@ from tests.support.terminal import desk
 INSTALL = {
     "copilot": "npm install -g @github/copilot",
     "claude": "npm install -g @anthropic-ai/claude-code",
+    "codex": "npm install -g @openai/codex",
+    "opencode": "npm install -g opencode-ai",
+    "gemini": "npm install -g @google/gemini-cli",
 }
 
 

@@ -21,6 +21,7 @@ from pilothouse.core.run.usage import Tally, Usage
         "Could not connect to local model provider",
         "Failed native model HTTP request: Connection refused (os error 111)",
         "the model is overloaded",
+        "Internal error: We're currently experiencing high demand, which may cause temporary errors.",
         "Request timed out.",
     ],
 )
