@@ -48,14 +48,14 @@ def test_a_node_that_reaches_its_budget_is_ended_and_fails_and_no_other(ended: m
     [
         (Budget(turns=3), Usage(turns=3), "3 of 3 turns are used"),
         (Budget(cost=0.5), Usage(cost=0.5), "0.5000 of 0.5000 USD are used"),
-        (Budget(cost=0.5), Usage(input_tokens=1, unpriced_tokens=1), "no price is known of the model"),
+        (Budget(cost=0.5), Usage(input_tokens=1, unpriced_tokens=1), "no price is known of gpt-x"),
         (Budget(time_ms=2000), Usage(wall_ms=2000), "2 of 2 s are used"),
     ],
 )
 def test_every_limit_of_a_budget_is_kept(budget: Budget, usage: Usage, reason: str) -> None:
     run = Agents(agent("a", budget=budget))
     run.reach("a")
-    run.tell("a", Used(usage=usage))
+    run.tell("a", Used(usage=usage, model="gpt-x"))
     assert reason in reasons(run)["a"]
 
 

@@ -119,6 +119,18 @@ def test_a_failed_node_is_shown_with_the_worktree_that_is_kept(owner: FakeOwner,
     assert "\nworktree  /worktrees/only\n" in say("plan", "show", OTHER_ID).out
 
 
+def test_work_that_counts_although_it_used_up_a_budget_says_so(owner: FakeOwner, say: Say) -> None:
+    view = owner.stories[PLAN_ID].view()
+    view["nodes"][0]["phases"] = {
+        "prechecks": {"status": "skipped", "startedAt": 1, "endedAt": 1, "note": "nothing to run"},
+        "work": {"status": "succeeded", "startedAt": 1, "endedAt": 2, "note": "Budget reached: 9 of 5 tokens are used"},
+    }
+    owner.answers[("GET", f"/api/plans/{PLAN_ID}")] = (200, view)
+    out = say("plan", "show", "last").out
+    assert "note    api: Budget reached: 9 of 5 tokens are used\n" in out
+    assert "nothing to run" not in out
+
+
 def test_a_plan_that_nobody_drives_says_why(owner: FakeOwner, say: Say) -> None:
     view = owner.stories[PLAN_ID].view() | {"halted": "the disk is full"}
     owner.answers[("GET", f"/api/plans/{PLAN_ID}")] = (200, view)

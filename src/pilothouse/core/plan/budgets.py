@@ -11,17 +11,17 @@ from pilothouse.core.plan.spec import AgentSpec, WorkSpec
 from pilothouse.core.plan.state import NodeState, PlanState
 from pilothouse.core.run.events import Event
 from pilothouse.core.run.lifecycle import Lifecycle
-from pilothouse.core.run.usage import NOTHING, Budget, Usage, exceeded
+from pilothouse.core.run.usage import NOTHING, Budget, Tally, Usage, exceeded
 
 
 def node_spent(node: NodeState, more: Usage = NOTHING) -> str:
     """Which of the node's own limits is reached, as a person reads it; empty when none is. ``more`` has been used
     beside what is recorded."""
-    return _spent("the node's budget", node.node.budget, node.used, more)
+    return _spent("the node's budget", node.node.budget, node.used, more, node.usage)
 
 
 def plan_spent(state: PlanState, more: Usage = NOTHING) -> str:
-    return _spent("the plan's budget", state.plan.budget, state.used, more)
+    return _spent("the plan's budget", state.plan.budget, state.used, more, state.usage)
 
 
 def spent(state: PlanState, node: NodeState, more: Usage = NOTHING) -> str:
@@ -29,8 +29,8 @@ def spent(state: PlanState, node: NodeState, more: Usage = NOTHING) -> str:
     return node_spent(node, more) or plan_spent(state, more)
 
 
-def _spent(whose: str, budget: Budget | None, used: Usage, more: Usage) -> str:
-    what = exceeded(budget, used + more if more is not NOTHING else used) if budget is not None else ""
+def _spent(whose: str, budget: Budget | None, used: Usage, more: Usage, tally: Tally) -> str:
+    what = exceeded(budget, used + more if more is not NOTHING else used, tally) if budget is not None else ""
     return f"{whose}: {what}" if what else ""
 
 

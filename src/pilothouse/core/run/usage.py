@@ -69,6 +69,11 @@ class Tally:
     def total(self) -> Usage:
         return sum(self.by_model.values(), NOTHING)
 
+    @property
+    def unpriced(self) -> list[str]:
+        """Models that no price is known of."""
+        return sorted(model for model, usage in self.by_model.items() if model and usage.unpriced_tokens)
+
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """How much may be used. None: no limit. Time is milliseconds of agents at work, cost US dollars."""
@@ -79,8 +84,8 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     turns: int | None = None
 
 
-def exceeded(budget: Budget, used: Usage) -> str:
-    """What of ``budget`` is used up, as one sentence for people; empty when nothing is."""
+def exceeded(budget: Budget, used: Usage, tally: Tally | None = None) -> str:
+    """What of ``budget`` is used up, as one sentence for people; empty when nothing is. ``tally`` knows the models."""
     if budget.tokens is not None and used.tokens >= budget.tokens:
         return f"{used.tokens:,} of {budget.tokens:,} tokens are used"
     if budget.turns is not None and used.turns >= budget.turns:
@@ -91,7 +96,8 @@ def exceeded(budget: Budget, used: Usage) -> str:
         if used.cost >= budget.cost:
             return f"{used.cost:.4f} of {budget.cost:.4f} USD are used"
         if used.unpriced_tokens:
-            return "no price is known of the model, so the cost cannot be kept; add it to the price table"
+            models = ", ".join(tally.unpriced if tally is not None else ()) or "the model"
+            return f"no price is known of {models}, so the cost cannot be kept; add it to the price table"
     return ""
 
 

@@ -48,6 +48,9 @@ def summary_fields(view: dict[str, Any]) -> Iterable[tuple[str, str]]:
     if len(failed) > _MOST:
         yield "", f"and {len(failed) - _MOST} more"
     for node in view["nodes"]:
+        for phase in node["phases"].values():
+            if phase["status"] == "succeeded" and phase["note"]:
+                yield "note", f"{node['producerId']}: {one_line(phase['note'])}"
         if node.get("rescueRef") and node["status"] != "succeeded":
             yield "saved", f"{node['producerId']}: its edits are under {node['rescueRef']}"
     for wait in view.get("waits", []):
