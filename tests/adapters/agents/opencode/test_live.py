@@ -14,7 +14,7 @@ from tests.support.models.server import ModelServer
 
 from pilothouse.adapters.agents.opencode.driver import OpenCode
 from pilothouse.core.plan.spec import Effort
-from pilothouse.core.run.agents import (
+from pilothouse.core.run.agents import (, Used
     AgentConfig,
     FileEdited,
     Permissions,
@@ -171,6 +171,7 @@ def test_after_a_signal_it_has_not_succeeded_and_its_conversation_can_go_on(plac
     with ModelServer(turns) as server:
         with place.run(place.work(f"{server.url}/v1")) as run:
             run.wait(ToolEnded)
+            run.wait(Used, lambda used: used.usage.input_tokens > 0)
             server.wait_for(lambda requests: server.holding == 1, 30)
             os.killpg(run.process.pid, sent)
             ended = run.end()
