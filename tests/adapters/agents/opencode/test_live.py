@@ -14,7 +14,7 @@ from tests.support.models.server import ModelServer
 
 from pilothouse.adapters.agents.opencode.driver import OpenCode
 from pilothouse.core.plan.spec import Effort
-from pilothouse.core.run.agents import (, Used
+from pilothouse.core.run.agents import (
     AgentConfig,
     FileEdited,
     Permissions,
@@ -22,6 +22,7 @@ from pilothouse.core.run.agents import (, Used
     SessionStarted,
     ToolEnded,
     ToolStatus,
+    Used,
 )
 from pilothouse.core.run.usage import Usage
 
