@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pilothouse.doctor import doctor
 from pilothouse.errors import BadInput
 from pilothouse.settings import read_settings
 
@@ -24,6 +25,40 @@ def test_a_setting_that_is_wrong_is_named(monkeypatch: pytest.MonkeyPatch, varia
     with pytest.raises(BadInput) as refused:
         read_settings()
     assert refused.value.field == variable
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("baseURL = 'http://h'", "agents.codex.baseURL: there is no such setting (did you mean 'baseUrl'?)"),
+        ("zzz = 1", "agents.codex.zzz: there is no such setting (there are command, acp, baseUrl, api, "),
+        ("baseUrl = 'localhost:8000/v1'", "agents.codex.baseUrl: an address begins with http:// or https://"),
+        ("baseUrl = 'http://[::1/v1'", "agents.codex.baseUrl: "),
+        ("model = 1", "agents.codex.model: "),
+    ],
+)
+def test_what_is_wrong_with_an_agents_setting_is_named_as_it_is_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str, said: str
+) -> None:
+    place = tmp_path / "config.toml"
+    place.write_text(f"[agents.codex]\n{content}\n")
+    monkeypatch.setenv("PILOTHOUSE_CONFIG", str(place))
+    with pytest.raises(BadInput) as refused:
+        read_settings()
+    assert str(refused.value).startswith(said)
+
+
+def test_agents_that_the_environment_gives_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PILOTHOUSE_AGENTS", '{"codex": ')
+    with pytest.raises(BadInput) as refused:
+        read_settings()
+    assert refused.value.field == "PILOTHOUSE_AGENTS"
+
+
+def test_doctor_says_once_what_is_wrong_with_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PILOTHOUSE_PORT", "http")
+    [wrong] = [check for check in doctor() if "PILOTHOUSE_PORT" in check.detail]
+    assert (wrong.name, wrong.ok, wrong.needed) == ("settings", False, True)
 
 
 @pytest.mark.parametrize(

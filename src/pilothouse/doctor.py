@@ -17,7 +17,9 @@ from pilothouse.adapters.work.doctor import capabilities
 from pilothouse.engine.plans import GIT_NEEDED
 from pilothouse.errors import PilothouseError
 from pilothouse.owner import private_dir, read_owner
-from pilothouse.settings import read_settings
+from pilothouse.settings import Settings, read_settings
+
+_NO_SERVER = "correct it: no server starts before that"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,13 @@ def doctor(data_dir: Path | None = None) -> list[Check]:
     except PilothouseError as error:
         checks.append(Check("git", False, str(error), f"install git {need} or newer"))
     checks += [Check(name, ok, detail, needed=False) for name, ok, detail in capabilities()]
-    checks.append(_agents_check(data_dir))
     try:
-        where = private_dir(read_settings(data_dir=data_dir).data_dir)
+        given = read_settings(data_dir=data_dir)
+    except PilothouseError as error:
+        return [*checks, Check("settings", False, str(error), _NO_SERVER)]
+    checks.append(_agents_check(given))
+    try:
+        where = private_dir(given.data_dir)
         checks.append(Check("data directory", os.access(where, os.W_OK), str(where), "set PILOTHOUSE_DATA_DIR"))
         owner = read_owner(where)
         found = f"{owner.mode}, process {owner.pid}" if owner else "none; one is started when needed"
@@ -55,9 +61,8 @@ def doctor(data_dir: Path | None = None) -> list[Check]:
     return checks
 
 
-def _agents_check(data_dir: Path | None) -> Check:
+def _agents_check(given: Settings) -> Check:
     try:
-        given = read_settings(data_dir=data_dir)
         LocalAgents(
             os.environ,
             private_root=given.data_dir / "agents",
@@ -65,6 +70,6 @@ def _agents_check(data_dir: Path | None) -> Check:
             prices=given.price_table,
         )
     except PilothouseError as error:
-        return Check("agents", False, str(error), "correct it: no server starts before that")
+        return Check("agents", False, str(error), _NO_SERVER)
     prices = f"prices from {given.price_table}" if given.price_table else "no prices"
     return Check("agents", True, f"their settings are right, {prices}; `pilothouse agents` lists them", needed=False)

@@ -6,18 +6,21 @@ setting that is wrong is one, naming it.
 
 from __future__ import annotations
 
+import difflib
 import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 import platformdirs
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
     TomlConfigSettingsSource,
 )
 
@@ -29,6 +32,13 @@ def _upper(level: object) -> object:
     return level.upper() if isinstance(level, str) else level
 
 
+def _endpoint(url: str) -> str:
+    parts = urlsplit(url)
+    if url and (parts.scheme not in ("http", "https") or not parts.hostname):
+        raise ValueError("an address begins with http:// or https://")
+    return url
+
+
 class AgentSettings(BaseModel):
     """What is set for one agent: a table ``[agents.NAME]`` in ``config.toml``, or JSON in ``PILOTHOUSE_AGENTS``."""
 
@@ -36,7 +46,7 @@ class AgentSettings(BaseModel):
 
     command: list[str] = []
     acp: bool = False
-    base_url: str = ""
+    base_url: Annotated[str, AfterValidator(_endpoint)] = ""
     api: Literal["", "completions", "responses", "anthropic", "gemini"] = ""
     api_key_env: str = ""
     model: str = ""
@@ -128,8 +138,26 @@ def read_settings(**flags: Any) -> Settings:
     try:
         return Settings(**{name: value for name, value in flags.items() if value is not None})
     except ValidationError as error:
-        first = error.errors()[0]
-        name = "_".join(str(part) for part in first["loc"])
-        raise BadInput(str(first["msg"]), field=f"PILOTHOUSE_{name.upper()}", fix="see docs/settings.md") from error
+        raise _wrong(error) from error
+    except SettingsError as error:
+        raise BadInput("is not the JSON that it has to be", field="PILOTHOUSE_AGENTS", fix=_AGENTS_FIX) from error
     except (ValueError, RecursionError, OSError) as error:  # what a file can hold that is no TOML
         raise BadInput(f"{_config_file()}: {error}", field="PILOTHOUSE_CONFIG", fix="see docs/settings.md") from error
+
+
+_AGENTS_FIX = "see docs/agents.md"
+
+
+def _wrong(error: ValidationError) -> BadInput:
+    """The first thing that is wrong, named as people write it: what is set per agent has no variable of its own."""
+    first = error.errors()[0]
+    name, *inside = map(str, first["loc"])
+    message, fix = str(first["msg"]).removeprefix("Value error, "), _AGENTS_FIX
+    if not inside:
+        return BadInput(message, field=f"PILOTHOUSE_{name.upper()}", fix="see docs/settings.md")
+    if first["type"] == "extra_forbidden":
+        known = {field.lower(): field for field in map(to_camel, AgentSettings.model_fields)}
+        near = difflib.get_close_matches(inside[-1].lower().replace("_", ""), known, n=1)
+        message = "there is no such setting"
+        fix = f"did you mean {known[near[0]]!r}?" if near else f"there are {', '.join(known.values())}"
+    return BadInput(message, field=".".join((name, *inside)), fix=fix)
