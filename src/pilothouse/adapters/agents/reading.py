@@ -25,7 +25,8 @@ _PASSING = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524
 """HTTP status of failures after which the same request may succeed."""
 _SOUNDS_PASSING = re.compile(
     r"\bHTTP (?:408|429|5\d\d)\b|\b(?:status|error|code)\W{0,3}(?:408|429|5\d\d)\b|rate.?limit|too many requests"
-    r"|overloaded|high demand|temporarily|timed? ?out|unavailable|internal server error|bad gateway|(?:could not|unable to) connect"
+    r"|overloaded|high demand|temporarily|timed? ?out|unavailable|internal server error|bad gateway"
+    r"|(?:could not|unable to) connect"
     r"|econnre|etimedout|eai_again|epipe|socket hang up|fetch failed|network error"
     r"|connection.?(?:error|reset|refused|closed|lost|aborted)",
     re.IGNORECASE,
