@@ -1,15 +1,18 @@
-"""Stop, while eight real agents are in the middle of a sentence or of a command of theirs."""
+"""Stop, while real agents are in the middle of a sentence or of a command of theirs; and going on from there."""
 
 from __future__ import annotations
 
 import sys
 import uuid
+from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.support.flow import closes_leg, engine, eventually, make_repo, run, submit, until
+from tests.support.flow import closes_leg, engine, eventually, finished, make_repo, run, submit, until
 from tests.support.living import kept, living, with_marker
-from tests.support.models.parts import hang, run_shell, say, write_file
+from tests.support.models.asked import Asked
+from tests.support.models.parts import Turn, hang, run_shell, say, write_file
+from tests.support.models.script import ASIDE
 from tests.support.models.server import ModelServer
 from tests.support.real_agents import find_agents, job, one_for_all, plan, settings
 
@@ -80,4 +83,50 @@ def test_nothing_of_eight_live_agents_is_left_when_it_is_stopped_and_their_edits
         assert took < PROMISED_MS * BUSY
 
     with ModelServer(scripts) as server:
+        run(journey(server))
+
+
+RESUME = ("copilot", "claude", "codex", "opencode", "gemini", "claude-acp")
+
+
+def _writes_two_files(name: str, asked: Asked) -> Turn:
+    """A model that is cut short behind its first file, and writes the second when it is told to go on."""
+    if not asked.tools:
+        return ASIDE
+    if not any("# Go on" in prompt for prompt in asked.prompts):
+        return (say("Half a sen"), hang()) if asked.results else (write_file(f"{name}-1.txt", "1\n"),)
+    return (say("Both are written."),) if len(asked.results) > 1 else (write_file(f"{name}-2.txt", "2\n"),)
+
+
+def test_agents_that_were_stopped_go_on_with_their_conversations_in_their_worktrees(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find_agents(monkeypatch)
+    repo = make_repo(tmp_path / "repo")
+    jobs = (job(agent, agent, f"Do as {agent} does") for agent in RESUME)
+
+    async def journey(server: ModelServer) -> None:
+        async with engine(tmp_path / "data", agents=settings(server.url_of, RESUME)) as services:
+            plan_id = await submit(services, repo, plan(*jobs, more="maxParallel: 8"))
+
+            async def holding() -> int:
+                return server.holding
+
+            await eventually(holding, lambda count: count == len(RESUME))
+            await services.runs.control(plan_id, "stop")
+            await until(services, plan_id, closes_leg)
+            before, seq = len(server.questions), (await services.queries.run(plan_id)).seq
+            await services.runs.control(plan_id, "resume")
+            ended = await finished(services, plan_id, seq)
+        assert ended["status"] == "succeeded", [one["error"] for one in ended["nodes"]]
+        assert repo.files("result") == {"README.md", *(f"{agent}-{n}.txt" for agent in RESUME for n in (1, 2))}
+        went_on = {one.script: one.asked for one in reversed(server.questions[before:])}
+        for agent in RESUME:
+            asked = went_on[agent]
+            assert asked is not None
+            assert asked.turns > 0
+            assert any(f"Do as {agent} does" in prompt for prompt in asked.prompts), "the earlier conversation is sent"
+            assert asked.results
+
+    with ModelServer({agent: partial(_writes_two_files, agent) for agent in RESUME}) as server:
         run(journey(server))
