@@ -125,6 +125,14 @@ def test_work_without_evidence_names_the_tools_that_were_not_permitted() -> None
     assert run.node("a").error.endswith("declare expectsNoChanges; it was not permitted to use: bash, write, fetch")
 
 
+def test_an_agent_that_breaks_off_names_the_tools_that_were_not_permitted() -> None:
+    run = Agents(agent("a"))
+    run.reach("a")
+    run.denied("a", "bash")
+    run.do("a", failing("it broke its work off"))
+    assert run.node("a").error == "it broke its work off; it was not permitted to use: bash"
+
+
 # What it is started with
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.interfaces.cli.fake_owner import FakeOwner
 from tests.interfaces.cli.story import PLAN_ID, Story, job
 
 from pilothouse.core.plan.spec_parse import parse_plan
+from pilothouse.interfaces.cli import door
 from pilothouse.interfaces.cli.main import VERBS
 from pilothouse.interfaces.cli.verbs.serve import serve
 
@@ -124,11 +126,12 @@ def test_work_that_counts_although_it_used_up_a_budget_says_so(owner: FakeOwner,
     view["nodes"][0]["phases"] = {
         "prechecks": {"status": "skipped", "startedAt": 1, "endedAt": 1, "note": "nothing to run"},
         "work": {"status": "succeeded", "startedAt": 1, "endedAt": 2, "note": "Budget reached: 9 of 5 tokens are used"},
+        "commit": {"status": "succeeded", "startedAt": 2, "endedAt": 2, "note": "no changes"},
     }
     owner.answers[("GET", f"/api/plans/{PLAN_ID}")] = (200, view)
     out = say("plan", "show", "last").out
     assert "note    api: Budget reached: 9 of 5 tokens are used\n" in out
-    assert "nothing to run" not in out
+    assert out.count("note ") == 1
 
 
 def test_a_plan_that_nobody_drives_says_why(owner: FakeOwner, say: Say) -> None:
@@ -423,3 +426,19 @@ def test_models_are_listed_with_who_offers_them(owner: FakeOwner, say: Say) -> N
         "MODEL  AGENT  VENDOR  TIER      DEFAULT  PRICED",
         "gpt-5  codex  openai  standard  yes",
     ]
+
+
+def test_whoever_waits_at_a_terminal_is_told_what_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = threading.Event()
+    monkeypatch.setattr(door, "note", lambda message: told.set())
+    monkeypatch.setattr(door, "SILENCE_S", 0.001)
+    with door.patience("asking"):
+        assert not told.is_set(), "into a pipe nothing is said"
+    monkeypatch.setattr(type(sys.stderr), "isatty", lambda _: True)
+    with door.patience("asking"):
+        assert told.wait(30)
+    told.clear()
+    monkeypatch.setattr(door, "SILENCE_S", 3600)
+    with door.patience("asking"):
+        pass
+    assert not told.is_set()

@@ -17,7 +17,7 @@ from pilothouse.core.plan.approvals import withdraw
 from pilothouse.core.plan.budgets import reached_error, spent
 from pilothouse.core.plan.effects import RunWork
 from pilothouse.core.plan.events import AttemptEnded, NodeMoved, PhaseEnded
-from pilothouse.core.plan.flow import fail, interrupt, judge_exit, out_of_budget, outcome
+from pilothouse.core.plan.flow import fail, interrupt, judge_exit, out_of_budget, outcome, with_denied
 from pilothouse.core.plan.phases import Phase, PhaseStatus, Trigger
 from pilothouse.core.plan.recover import lost
 from pilothouse.core.plan.resume import after_interruption
@@ -99,6 +99,7 @@ def _agent_ended(state: PlanState, node: NodeState, effect: RunWork, result: Age
         if (tries := _retries_in_a_row(node)) < TRANSIENT_TRIES:
             return _back_off(state, effect, result, error, tries)
         error = f"{error} ({tries + 1} tries)"
+    error = with_denied(error, node.attempt.denied)
     return [_ended(effect, exit, PhaseStatus.FAILED, error=error), *fail(node, effect.phase, error)]
 
 

@@ -186,9 +186,7 @@ def judge(effect: PhaseEffect, result: msgspec.Struct, denied: Sequence[str] = (
         case Conflict():
             status, error = PhaseStatus.FAILED, f"Conflict in {', '.join(result.files)}"
         case NoEvidence():
-            status, error = PhaseStatus.FAILED, NO_EVIDENCE
-            if denied:
-                error += f"; it was not permitted to use: {', '.join(denied)}"
+            status, error = PhaseStatus.FAILED, with_denied(NO_EVIDENCE, denied)
         case Merged():
             values = {"commit": result.commit, "note": "" if result.moved else "nothing new to merge"}
         case Committed():
@@ -205,6 +203,11 @@ def judge(effect: PhaseEffect, result: msgspec.Struct, denied: Sequence[str] = (
             raise TypeError(f"{effect.key} was answered with {type(result).__name__}")
     spot: dict[str, Any] = {"node_id": effect.node_id, "attempt": effect.attempt, "phase": effect.phase}
     return PhaseEnded(**spot, status=status, error=error, **values)
+
+
+def with_denied(error: str, denied: Sequence[str]) -> str:
+    """Why an agent's work failed, and which tools it may not use."""
+    return f"{error}; it was not permitted to use: {', '.join(denied)}" if denied else error
 
 
 def judge_exit(phase: Phase, result: Exit, told: str = "") -> str:

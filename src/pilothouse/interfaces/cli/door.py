@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any, Protocol
 
@@ -19,6 +21,8 @@ from pilothouse.errors import BadInput, Denied, Gone, NotFound, PilothouseError,
 from pilothouse.interfaces.cli.places import Session
 from pilothouse.interfaces.cli.words import tame
 
+SILENCE_S = 1.5
+"""Seconds that somebody at a terminal waits without a word."""
 REFUSALS = (BadInput, NotFound, Gone, Denied, Refused, Unavailable)
 
 
@@ -69,6 +73,20 @@ def say_error(message: str, code: ExitCode) -> int:
 def note(message: str) -> None:
     """A message for the person, never part of the answer."""
     print(tame(message, colour=False)[0], file=sys.stderr)
+
+
+@contextmanager
+def patience(message: str) -> Iterator[None]:
+    """On a terminal, ``message`` says what is waited for when it takes long."""
+    timer = threading.Timer(SILENCE_S, note, (message,))
+    if sys.stderr.isatty():
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        if timer.ident is not None:
+            timer.join()
 
 
 def _usage(error: typer.TyperException) -> int:

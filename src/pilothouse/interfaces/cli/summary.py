@@ -9,6 +9,8 @@ from pilothouse.interfaces.cli.printing import print_fields, state
 from pilothouse.interfaces.cli.words import counted, duration, how_to_answer, one_line, short
 
 _MOST = 10
+_USERS_PHASES = ("prechecks", "work", "postchecks")
+"""Those in which what the plan says is done. Notes of the others are for whoever looks closer."""
 _ENDED = frozenset({"succeeded", "partial", "failed", "stopped", "canceled"})
 
 
@@ -48,7 +50,7 @@ def summary_fields(view: dict[str, Any]) -> Iterable[tuple[str, str]]:
     if len(failed) > _MOST:
         yield "", f"and {len(failed) - _MOST} more"
     for node in view["nodes"]:
-        for phase in node["phases"].values():
+        for phase in filter(None, map(node["phases"].get, _USERS_PHASES)):
             if phase["status"] == "succeeded" and phase["note"]:
                 yield "note", f"{node['producerId']}: {one_line(phase['note'])}"
         if node.get("rescueRef") and node["status"] != "succeeded":

@@ -24,7 +24,7 @@ _STOPPED = {
     "max_tokens": "the model's answer was cut off at its limit of tokens",
     "max_turn_requests": "it made as many requests to its model as it may for one prompt",
     "refusal": "the model refuses to go on with this conversation",
-    "cancelled": "it was canceled",
+    "cancelled": "it broke its work off",
 }
 _OWN_ERROR = re.compile(r"(?:[A-Z]\w*)?Error: ")
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pilothouse.interfaces.cli.door import note
+from pilothouse.interfaces.cli.door import note, patience
 from pilothouse.interfaces.cli.options import AsJson, DataDir
 from pilothouse.interfaces.cli.owners import connect
 from pilothouse.interfaces.cli.printing import print_json, print_table
@@ -19,7 +19,9 @@ Fresh = Annotated[bool, typer.Option("--fresh", help="Look again, instead of wha
 @app.command()
 def agents(fresh: Fresh = False, as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """Agents that can be given work, installed or not."""
-    found = connect(data_dir).get("/api/agents", fresh=fresh, timeout=120)
+    client = connect(data_dir)
+    with patience("asking the programs that are here what they can do"):
+        found = client.get("/api/agents", fresh=fresh, timeout=120)
     if as_json:
         print_json(found)
         return

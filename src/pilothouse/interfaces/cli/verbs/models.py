@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from pilothouse.interfaces.cli.door import patience
 from pilothouse.interfaces.cli.options import AsJson, DataDir
 from pilothouse.interfaces.cli.owners import connect
 from pilothouse.interfaces.cli.printing import print_json, print_table
@@ -23,7 +24,9 @@ def models(
     data_dir: DataDir = None,
 ) -> None:
     """Models that the installed agents offer."""
-    found = connect(data_dir).get("/api/models", agent=agent, fresh=fresh, timeout=120)
+    client = connect(data_dir)
+    with patience("asking the agents that are here for their models"):
+        found = client.get("/api/models", agent=agent, fresh=fresh, timeout=120)
     if as_json:
         print_json(found)
         return

@@ -14,7 +14,7 @@ import typer
 from pilothouse.core.plan.spec_text import MAX_BYTES, read_data
 from pilothouse.errors import BadInput, Unavailable
 from pilothouse.interfaces.cli.client import Client
-from pilothouse.interfaces.cli.door import note
+from pilothouse.interfaces.cli.door import note, patience
 from pilothouse.interfaces.cli.feed import Presses, interrupts
 from pilothouse.interfaces.cli.options import AsJson, DataDir, NoColor, path_given
 from pilothouse.interfaces.cli.owners import connect
@@ -54,7 +54,8 @@ def run(
     presses = Presses()
     with interrupts(presses.press):
         body = {"text": text, "repoPath": str(repo_path), "updateCheckout": update_checkout, "registerRepo": True}
-        client, view = _submit(client, data_dir, body)
+        with patience("checking the plan and the programs of its agents"):
+            client, view = _submit(client, data_dir, body)
         plan_id = str(view["planId"])
         name = short(plan_id)
         begun = "started"
