@@ -22,7 +22,7 @@ from pilothouse.core.plan.agent_events import (
 )
 from pilothouse.core.run.agents import ToolStatus
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 AGENTS = (
     *("copilot", "claude", "codex", "opencode", "gemini"),

@@ -15,7 +15,7 @@ from tests.support.terminal import until as seen
 from pilothouse.core.plan.agent_events import AgentToolEnded, NeedsApproval
 from pilothouse.core.run.agents import ToolStatus
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 AGENTS = ("copilot", "claude", "codex", "opencode", "gemini")
 """Named as in any other plan: that they are driven over another protocol then is nobody's concern."""

@@ -12,7 +12,7 @@ from tests.support.real_agents import find_agents, job, one_for_all, plan, setti
 
 from pilothouse.core.plan.agent_events import BudgetReached
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 TELL_TOKENS_AS_THEY_WORK = ("claude", "copilot")
 """Copilot does so when it has had a few seconds for it. The others tell them at their end."""

@@ -15,7 +15,7 @@ from tests.support.real_agents import job, plan
 from pilothouse.core.plan.agent_events import AgentEvent, AgentFileEdited, AgentNoted, AgentText
 from pilothouse.core.run.events import Recorded
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 AGENTS = ("copilot", "claude", "codex", "opencode", "gemini")
 TRANSCRIPTS = Path(__file__).parents[1] / "adapters" / "agents" / "transcripts"

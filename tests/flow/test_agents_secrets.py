@@ -15,7 +15,7 @@ from tests.support.models.server import ModelServer
 from tests.support.real_agents import KEY, PATIENCE_S, find_agents, for_owners, job, plan, settings
 from tests.support.terminal import desk
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 AGENTS = ("copilot", "claude", "codex", "opencode", "gemini", "copilot-acp", "claude-acp")
 

@@ -18,7 +18,7 @@ from tests.support.real_agents import find_agents, job, one_for_all, plan, setti
 
 from pilothouse.core.run.events import StopAcknowledged, Stopped, StopRequested
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 TALKING = ("copilot", "claude", "codex-acp", "gemini")
 RUNNING = ("codex", "opencode", "copilot-acp", "claude-acp")

@@ -14,7 +14,7 @@ from tests.support.models.server import ModelServer
 from tests.support.real_agents import PATIENCE_S, find_agents, for_owners, job, plan, settings
 from tests.support.terminal import Desk, desk, until
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 FOUR = ("copilot", "claude", "codex", "opencode")
 ALL_OF_IT = {"README.md", "joined", *(f"{agent}.txt" for agent in FOUR)}

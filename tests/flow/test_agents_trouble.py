@@ -21,7 +21,7 @@ from pilothouse.core.run.agents import ToolStatus
 from pilothouse.core.run.events import WaitOpened
 from pilothouse.core.run.waits import WaitKind
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 AGENTS = (
     "copilot",

@@ -17,7 +17,7 @@ from pilothouse.core.run.agents import AgentEnded, News, Text
 from pilothouse.core.run.commands import Exit, ExitReason
 
 N = TypeVar("N", bound=News)
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 
 
 class AgentRun:

@@ -82,7 +82,7 @@ class ModelServer:
         """Answers that stand still at a ``hold`` or a ``hang``; what came before it has been sent."""
         return self._holding
 
-    def wait_for(self, met: Callable[[list[Received]], bool], timeout: float = 30.0) -> list[Received]:
+    def wait_for(self, met: Callable[[list[Received]], bool], timeout: float = 90.0) -> list[Received]:
         """The requests, once ``met`` holds for them; it is asked anew whenever anything changes here.
 
         Raises AssertionError after ``timeout`` seconds.

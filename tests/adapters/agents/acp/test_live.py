@@ -39,7 +39,7 @@ class Real(NamedTuple):
     """Whether it offers its model tools that nobody permits."""
 
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 AGENTS = {
     "copilot": Real(acp_agents.COPILOT, "copilot"),

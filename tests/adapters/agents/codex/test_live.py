@@ -25,6 +25,8 @@ from pilothouse.core.run.agents import (
 )
 from pilothouse.core.run.usage import Usage
 
+pytestmark = pytest.mark.timeout(300)
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
@@ -143,7 +145,7 @@ def test_after_a_signal_it_has_not_succeeded_its_tokens_count_and_its_conversati
     )
     with ModelServer(turns) as server:
         with place.run(place.work(f"{server.url}/v1")) as run:
-            server.wait_for(lambda requests: server.holding == 1, 30)
+            server.wait_for(lambda requests: server.holding == 1, 90)
             os.killpg(run.process.pid, sent)
             ended = run.end()
         session = run.of(SessionStarted)[0].session_id

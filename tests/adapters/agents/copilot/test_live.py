@@ -25,6 +25,8 @@ from pilothouse.core.run.agents import (
     Used,
 )
 
+pytestmark = pytest.mark.timeout(300)
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:

@@ -16,7 +16,7 @@ from pilothouse.adapters.agents.gemini.driver import Gemini
 from pilothouse.core.run.agents import AgentConfig, FileEdited, Permissions, SessionStarted, ToolEnded, ToolStatus
 from pilothouse.core.run.usage import Usage
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 def write(path: str, content: str = "x\n") -> Part:
@@ -139,7 +139,7 @@ def test_after_a_signal_it_has_not_succeeded_its_tokens_count_and_its_conversati
     with ModelServer(turns) as server:
         with place.run(place.work(server.url)) as run:
             run.wait(ToolEnded)
-            server.wait_for(lambda requests: server.holding == 1, 30)
+            server.wait_for(lambda requests: server.holding == 1, 90)
             os.killpg(run.process.pid, sent)
             ended = run.end()
         session = run.of(SessionStarted)[0].session_id

@@ -26,7 +26,7 @@ from pilothouse.core.run.agents import (
 )
 from pilothouse.core.run.usage import Usage
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def test_after_a_signal_it_has_not_succeeded_and_its_conversation_can_go_on(plac
         with place.run(place.work(f"{server.url}/v1")) as run:
             run.wait(ToolEnded)
             run.wait(Used, lambda used: used.usage.input_tokens > 0)
-            server.wait_for(lambda requests: server.holding == 1, 30)
+            server.wait_for(lambda requests: server.holding == 1, 90)
             os.killpg(run.process.pid, sent)
             ended = run.end()
         session = run.of(SessionStarted)[0].session_id
