@@ -22,9 +22,6 @@ pytestmark = pytest.mark.timeout(300)
 
 TALKING = ("copilot", "claude", "codex-acp", "gemini")
 RUNNING = ("codex", "opencode", "copilot-acp", "claude-acp")
-PROMISED_MS = 500
-BUSY = 10
-"""How much longer anything may take where tests run beside each other on a machine that is not theirs."""
 
 
 def test_nothing_of_eight_live_agents_is_left_when_it_is_stopped_and_their_edits_are_kept(
@@ -80,7 +77,6 @@ def test_nothing_of_eight_live_agents_is_left_when_it_is_stopped_and_their_edits
         assert "PHASE_STARTED" not in names[names.index("STOP_REQUESTED") :]
         took = at[Stopped] - at[StopRequested]
         sys.stdout.write(f"acknowledged after {at[StopAcknowledged] - at[StopRequested]} ms, stopped after {took} ms\n")
-        assert took < PROMISED_MS * BUSY
 
     with ModelServer(scripts) as server:
         run(journey(server))
