@@ -426,6 +426,9 @@ def test_models_are_listed_with_who_offers_them(owner: FakeOwner, say: Say) -> N
         "MODEL  AGENT  VENDOR  TIER      DEFAULT  PRICED",
         "gpt-5  codex  openai  standard  yes",
     ]
+    owner.answers[("GET", "/api/models")] = (200, {"models": []})
+    assert say("models").err.startswith("no agent tells which models it offers")
+    assert say("models", "claude").err.startswith("claude does not tell which models it offers")
 
 
 def test_whoever_waits_at_a_terminal_is_told_what_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -442,3 +445,9 @@ def test_whoever_waits_at_a_terminal_is_told_what_for(monkeypatch: pytest.Monkey
     with door.patience("asking"):
         pass
     assert not told.is_set()
+
+
+def test_a_value_that_is_none_of_an_option_is_refused_with_those_that_are(owner: FakeOwner, say: Say) -> None:
+    said = say("keys", "create", "--name", "x", "--scope", "super")
+    assert said.code == 2
+    assert said.err.startswith("error: invalid value for '--scope': 'super' is not one of 'read', 'run', ")

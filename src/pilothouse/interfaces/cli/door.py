@@ -91,7 +91,7 @@ def patience(message: str) -> Iterator[None]:
 
 def _usage(error: typer.TyperException) -> int:
     context = getattr(error, "ctx", None)
-    message = error.format_message()
+    message = error.format_message().replace("Value error, ", "")  # a library's word for what follows
     if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help itself
         print(message, file=sys.stderr)
         return ExitCode.REFUSED

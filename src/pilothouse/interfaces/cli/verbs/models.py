@@ -41,8 +41,9 @@ def models(
         )
         for model in found["models"]
     )
+    who = f"{agent} does not tell" if agent else "no agent tells"
     print_table(
         ("MODEL", "AGENT", "VENDOR", "TIER", "DEFAULT", "PRICED"),
         rows,
-        empty="no agent tells which models it offers; `pilothouse agents` shows what is installed",
+        empty=f"{who} which models it offers; `pilothouse agents` shows what is installed",
     )
