@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import threading
+from collections.abc import AsyncIterator, Iterable
+from itertools import count
 
 import pytest
 from tests.engine.agents import DONE, OUTPUT, Desk, interrupted, printing, work
@@ -14,8 +16,8 @@ from pilothouse.adapters.work.memory import MemoryProgram
 from pilothouse.core.plan.agent_events import AgentNoted, AgentText, AgentToolStarted, AgentUsed, NeedsApproval
 from pilothouse.core.plan.effects import RunWork
 from pilothouse.core.plan.events import LogAppended
-from pilothouse.core.run.agents import AgentEnded, Asked, News, Text, ToolEnded, ToolStarted, Used
-from pilothouse.core.run.commands import ExitReason
+from pilothouse.core.run.agents import AgentEnded, AgentReader, Asked, News, Text, ToolEnded, ToolStarted, Used
+from pilothouse.core.run.commands import Exit, ExitReason, Grew
 from pilothouse.core.run.contract import Ended, Failed
 from pilothouse.core.run.usage import Usage
 from pilothouse.errors import BadInput, StoreFailed
@@ -258,6 +260,34 @@ def test_a_reader_that_fails_does_not_end_the_agent_and_what_came_of_it_says_so(
         assert ended.exit.ok and took(ended) == 5000
 
     run(test)
+
+
+def test_what_ends_while_its_reader_is_still_being_made_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        desk = Desk(printing(Text(text="x"), DONE))
+        make, attach, calls = desk.agents.reader, desk.executor.attach, count()
+        asked, asked_again, loop = asyncio.Event(), threading.Event(), asyncio.get_running_loop()
+
+        def slowly(effect: RunWork) -> AgentReader:
+            if next(calls) == 0:
+                loop.call_soon_threadsafe(asked.set)
+            else:
+                asked_again.set()  # whoever followed it was stopped, and its end is being read
+            assert asked_again.wait(30)
+            return make(effect)
+
+        async def ending_then(key: str, from_offset: int = 0) -> AsyncIterator[Grew | Exit]:
+            async for item in attach(key, from_offset):
+                if isinstance(item, Exit):
+                    await asked.wait()
+                yield item
+
+        monkeypatch.setattr(desk.agents, "reader", slowly)
+        monkeypatch.setattr(desk.executor, "attach", ending_then)
+        assert (await desk.ended()).ok
+        assert text_of(desk) == "x"
+
+    asyncio.run(test())  # real threads, so a real loop
 
 
 def test_output_that_cannot_be_read_for_a_while_is_read_later(monkeypatch: pytest.MonkeyPatch) -> None:

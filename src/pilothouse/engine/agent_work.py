@@ -173,8 +173,9 @@ class _Output:
     async def _tell(self) -> None:
         """Have what is whole understood, on a thread: a reader may look at small files. What was taken is told, whoever
         stops waiting for it."""
+        reader = await self._reading()  # before anything is taken: whoever is cancelled here has taken nothing
         while batch := self._lines.some(_LINES_AT_A_TIME, _PIECE):
-            understanding = asyncio.ensure_future(asyncio.to_thread(_understand, await self._reading(), batch))
+            understanding = asyncio.ensure_future(asyncio.to_thread(_understand, reader, batch))
             try:
                 await asyncio.shield(understanding)
             finally:
@@ -182,6 +183,7 @@ class _Output:
                     await asyncio.wait((understanding,))
                 if understanding.done():
                     self._understood(understanding.result())
+            reader = await self._reading()
 
     def _understood(self, told: _Understood) -> None:
         for news, to in told.news:
