@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 RUNTIME = [Requirement(line) for line in PROJECT["project"]["dependencies"]]
+EXTRAS = [Requirement(line) for lines in PROJECT["project"]["optional-dependencies"].values() for line in lines]
 DEVELOPMENT = [Requirement(line) for line in PROJECT["dependency-groups"]["dev"]]
 
 
@@ -27,7 +28,7 @@ def locked(name: str) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize(
     ("lock", "requirements"),
-    [("requirements.lock", RUNTIME), ("requirements-dev.lock", [*RUNTIME, *DEVELOPMENT])],
+    [("requirements.lock", RUNTIME), ("requirements-dev.lock", [*RUNTIME, *EXTRAS, *DEVELOPMENT])],
 )
 def test_the_lock_satisfies_what_is_declared(lock: str, requirements: list[Requirement]) -> None:
     pinned = locked(lock)
@@ -52,4 +53,4 @@ def test_the_lock_names_no_index(lock: str) -> None:
 def test_every_dependency_is_justified() -> None:
     page = (ROOT / "docs/decisions/dependencies.md").read_text(encoding="utf-8")
     justified = re.findall(r"^\| `([a-z0-9-]+)` \|", page, re.MULTILINE)
-    assert sorted(justified) == sorted(requirement.name for requirement in [*RUNTIME, *DEVELOPMENT])
+    assert sorted(justified) == sorted(requirement.name for requirement in [*RUNTIME, *EXTRAS, *DEVELOPMENT])
