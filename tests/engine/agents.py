@@ -13,13 +13,13 @@ from pilothouse.adapters.agents.memory import AgentWorld, MemoryAgents
 from pilothouse.adapters.agents.pricing import Price
 from pilothouse.adapters.store.memory_output import MemoryLogStore
 from pilothouse.adapters.work.memory import MemoryExecutor, MemoryProgram, MemoryWarden
-from pilothouse.core.plan.agent_events import AgentEvent, NeedsApproval
+from pilothouse.core.plan.agent_events import AgentEvent
 from pilothouse.core.plan.effects import RunWork
 from pilothouse.core.plan.phases import Phase
 from pilothouse.core.plan.spec import AgentSpec
 from pilothouse.core.run.agents import AgentEnded, News
 from pilothouse.core.run.commands import Command
-from pilothouse.core.run.events import Event
+from pilothouse.core.run.events import Event, NeedsApproval
 from pilothouse.engine.agent_news import Bounds
 from pilothouse.engine.agent_work import AgentWork
 from pilothouse.engine.commands import Commands

@@ -20,7 +20,6 @@ from pilothouse.core.plan.agent_events import (
     AgentText,
     AgentToolEnded,
     AgentUsed,
-    NeedsApproval,
 )
 from pilothouse.core.run.agents import (
     MAX_TEXT,
@@ -35,7 +34,7 @@ from pilothouse.core.run.agents import (
     ToolStarted,
     Used,
 )
-from pilothouse.core.run.events import Event
+from pilothouse.core.run.events import Event, NeedsApproval
 from pilothouse.core.run.usage import Usage
 from pilothouse.engine.agent_news import Bounds, Telling, sound
 from pilothouse.engine.effects import Within

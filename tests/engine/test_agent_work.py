@@ -13,12 +13,13 @@ from tests.engine.server import run
 
 from pilothouse.adapters.agents.lines import Finished, LineReader
 from pilothouse.adapters.work.memory import MemoryProgram
-from pilothouse.core.plan.agent_events import AgentNoted, AgentText, AgentToolStarted, AgentUsed, NeedsApproval
+from pilothouse.core.plan.agent_events import AgentNoted, AgentText, AgentToolStarted, AgentUsed
 from pilothouse.core.plan.effects import RunWork
 from pilothouse.core.plan.events import LogAppended
 from pilothouse.core.run.agents import AgentEnded, AgentReader, Asked, News, Text, ToolEnded, ToolStarted, Used
 from pilothouse.core.run.commands import Exit, ExitReason, Grew
 from pilothouse.core.run.contract import Ended, Failed
+from pilothouse.core.run.events import NeedsApproval
 from pilothouse.core.run.usage import Usage
 from pilothouse.errors import BadInput, StoreFailed
 

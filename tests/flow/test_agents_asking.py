@@ -12,8 +12,9 @@ from tests.support.real_agents import find_agents, for_owners, job, one_for_all,
 from tests.support.terminal import desk
 from tests.support.terminal import until as seen
 
-from pilothouse.core.plan.agent_events import AgentToolEnded, NeedsApproval
+from pilothouse.core.plan.agent_events import AgentToolEnded
 from pilothouse.core.run.agents import ToolStatus
+from pilothouse.core.run.events import NeedsApproval
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from tests.support.flow import closes_leg, engine, eventually, finished, make_repo, node, run, run_plan, submit, until
 
-from pilothouse.core.plan.agent_events import AgentEvent, AgentText, BudgetReached, NeedsApproval
+from pilothouse.core.plan.agent_events import AgentEvent, AgentText, BudgetReached
 from pilothouse.core.plan.events import AttemptStarted, NodeRetried, PhaseEnded
-from pilothouse.core.run.events import Recorded, WaitClosed, WaitOpened
+from pilothouse.core.run.events import NeedsApproval, Recorded, WaitClosed, WaitOpened
 from pilothouse.engine.services import Services
 
 

@@ -14,13 +14,12 @@ from pilothouse.core.plan.agent_events import (
     AgentReasoning,
     AgentText,
     AgentUsed,
-    NeedsApproval,
 )
 from pilothouse.core.plan.events import PhaseEnded, PhaseStarted
 from pilothouse.core.plan.phases import PhaseStatus
 from pilothouse.core.plan.state import PlanState
 from pilothouse.core.run.agents import Asked, News, Noted, Reasoning, SessionStarted, Text, Used
-from pilothouse.core.run.events import Event, Recorded, WaitClosed
+from pilothouse.core.run.events import Event, NeedsApproval, Recorded, WaitClosed
 from pilothouse.core.run.rows import RunRow
 from pilothouse.core.run.usage import NOTHING, Usage, usage_view
 

@@ -9,14 +9,14 @@ import pytest
 from tests.core.plan.agents import LOST, Agents, agent, canceled, done, tokens
 from tests.core.plan.execution import SECOND_LIFE, task
 
-from pilothouse.core.plan.agent_events import AgentAnswered, BudgetReached, NeedsApproval
+from pilothouse.core.plan.agent_events import AgentAnswered, BudgetReached
 from pilothouse.core.plan.approvals import approval, used_on
 from pilothouse.core.plan.integration import NoEvidence
 from pilothouse.core.plan.phases import Phase
 from pilothouse.core.plan.states import NodeStatus
 from pilothouse.core.run.agents import Asked, Permissions, SessionStarted, Text
 from pilothouse.core.run.contract import Ended, Failed, NotStarted
-from pilothouse.core.run.events import Event, StopDelayed, WaitClosed
+from pilothouse.core.run.events import Event, NeedsApproval, StopDelayed, WaitClosed
 from pilothouse.core.run.inputs import Cancel, CancelPart, Input, Outcome, Pause, Progress, Resume, Stop
 from pilothouse.core.run.usage import Budget
 from pilothouse.core.run.waits import WaitKind

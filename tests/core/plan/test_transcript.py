@@ -13,11 +13,11 @@ from pilothouse.core.plan.agent_events import (
     AgentToolEnded,
     AgentToolStarted,
     AgentUsed,
-    NeedsApproval,
 )
 from pilothouse.core.plan.phases import Phase
 from pilothouse.core.plan.transcript import Transcript, activity, is_told, transcript
 from pilothouse.core.run.agents import ToolStatus
+from pilothouse.core.run.events import NeedsApproval
 from pilothouse.core.run.usage import Usage
 from pilothouse.core.run.waits import Wait, WaitKind
 

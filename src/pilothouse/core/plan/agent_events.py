@@ -14,7 +14,7 @@ import msgspec
 from pilothouse.core.plan.phases import Phase
 from pilothouse.core.run import agents
 from pilothouse.core.run.agents import ToolStatus
-from pilothouse.core.run.events import Event, WaitOpened
+from pilothouse.core.run.events import Event
 from pilothouse.core.run.rows import RunRow
 from pilothouse.core.run.usage import Usage
 
@@ -114,18 +114,6 @@ class AgentNoted(AgentEvent, frozen=True, kw_only=True, tag="AGENT_NOTED"):
     level: str = "info"
 
 
-class NeedsApproval(WaitOpened, frozen=True, kw_only=True, tag="NEEDS_APPROVAL"):
-    """An agent asks whether it may use a tool. The wait is of kind approval; unanswered for ``timeout`` milliseconds
-    it is refused (None: it waits for ever). ``action`` and ``preview`` are the runtime document's: what will be done,
-    and to what. ``to``: as in every event of an agent."""
-
-    action: str
-    preview: dict[str, str] = msgspec.field(default_factory=dict)
-    timeout: int | None = None
-    request_id: str = ""
-    to: int = 0
-
-
 class AgentAnswered(Event, frozen=True, kw_only=True, tag="AGENT_ANSWERED"):
     """The answer to a request lies where the agent that asked finds it, or could not be put there (``error``)."""
 
@@ -162,4 +150,4 @@ def agent_event(news: NewsOfEvent, *, node_id: str, attempt: int, phase: Phase, 
     return _EVENT_OF[type(news)](node_id=node_id, attempt=attempt, phase=phase, to=to, **msgspec.structs.asdict(news))
 
 
-AGENT_EVENTS: tuple[type[Event], ...] = (*_EVENT_OF.values(), NeedsApproval, AgentAnswered, BudgetReached)
+AGENT_EVENTS: tuple[type[Event], ...] = (*_EVENT_OF.values(), AgentAnswered, BudgetReached)

@@ -22,7 +22,6 @@ from pilothouse.core.plan.agent_events import (
     AgentToolStarted,
     AgentUsed,
     BudgetReached,
-    NeedsApproval,
 )
 from pilothouse.core.plan.approvals import REFUSE, answered, question_of
 from pilothouse.core.plan.budgets import node_spent, plan_spent, spent, time_left, too_many_turns
@@ -34,7 +33,7 @@ from pilothouse.core.plan.spec import AgentSpec
 from pilothouse.core.plan.state import AgentRun, NodeState, PhaseState, PlanState, answer_key, timer_key
 from pilothouse.core.run.agents import ToolStatus
 from pilothouse.core.run.contract import Timer
-from pilothouse.core.run.events import Event, RunRecovered, WaitClosed, WaitOpened
+from pilothouse.core.run.events import Event, NeedsApproval, RunRecovered, WaitClosed, WaitOpened
 from pilothouse.core.run.usage import Tally
 from pilothouse.core.run.waits import WaitKind
 

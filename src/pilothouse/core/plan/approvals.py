@@ -10,12 +10,12 @@ import re
 
 import msgspec
 
-from pilothouse.core.plan.agent_events import AgentAnswered, NeedsApproval
+from pilothouse.core.plan.agent_events import AgentAnswered
 from pilothouse.core.plan.effects import AnswerAgent, RunWork
 from pilothouse.core.plan.state import NodeState, PlanState, answer_key
 from pilothouse.core.run.agents import Asked
 from pilothouse.core.run.contract import Ended, Failed, NotStarted
-from pilothouse.core.run.events import Event, StopDelayed, WaitClosed
+from pilothouse.core.run.events import Event, NeedsApproval, StopDelayed, WaitClosed
 from pilothouse.core.run.inputs import Progress
 from pilothouse.core.run.lifecycle import Lifecycle
 from pilothouse.core.run.waits import Wait, WaitKind

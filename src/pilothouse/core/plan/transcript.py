@@ -18,10 +18,9 @@ from pilothouse.core.plan.agent_events import (
     AgentText,
     AgentToolEnded,
     AgentToolStarted,
-    NeedsApproval,
 )
 from pilothouse.core.run.agents import ToolStatus
-from pilothouse.core.run.events import Event
+from pilothouse.core.run.events import Event, NeedsApproval
 
 _MOST_LINES = 8
 """Of a tool's output; the raw output has them all."""

@@ -169,6 +169,18 @@ class WaitOpened(Event, frozen=True, kw_only=True, tag="WAIT_OPENED"):
     wait: Wait
 
 
+class NeedsApproval(WaitOpened, frozen=True, kw_only=True, tag="NEEDS_APPROVAL"):
+    """Somebody must allow that a tool is used. The wait is of kind approval; unanswered for ``timeout`` milliseconds
+    it is refused (None: it waits for ever). ``action`` and ``preview`` are the runtime document's: what will be done,
+    and to what. ``request_id`` and ``to`` are an agent's: how it calls its request, and as in every event of one."""
+
+    action: str
+    preview: dict[str, str] = msgspec.field(default_factory=dict)
+    timeout: int | None = None
+    request_id: str = ""
+    to: int = 0
+
+
 class WaitClosed(Event, frozen=True, kw_only=True, tag="WAIT_CLOSED"):
     """A wait was answered, or fell away (``answer`` empty). One answer wins (*ours*)."""
 
@@ -194,5 +206,6 @@ RUN_EVENTS: tuple[type[Event], ...] = (
     Stopped,
     StopDelayed,
     WaitOpened,
+    NeedsApproval,
     WaitClosed,
 )
