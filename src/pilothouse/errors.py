@@ -12,6 +12,7 @@
     ├── StoreFailed          the log could not be written: the run halts, truth does not
     │   ├── WrongSequence    somebody else appended first
     │   └── StaleOwner       a newer owner holds this run
+    ├── BackendFailed        where replies come from could not be asked, or broke off   HTTP 502
     ├── GitFailed            a git command failed in a way nobody planned for
     └── ExecutorFailed       a command could not be placed or followed
 
@@ -71,6 +72,22 @@ class Unavailable(PilothouseError):
     """Raised when this machine lacks something the request needs."""
 
     code = "unavailable"
+
+
+class BackendFailed(PilothouseError):
+    """Raised when a backend cannot be asked, refuses, or breaks off.
+
+    ``transient``: the same again may succeed, not before ``retry_after_ms`` milliseconds where that was told.
+    ``status`` is its HTTP status, 0 where there is none.
+    """
+
+    code = "backend_failed"
+
+    def __init__(self, message: str, *, transient: bool = False, retry_after_ms: int = 0, status: int = 0) -> None:
+        self.transient = transient
+        self.retry_after_ms = retry_after_ms
+        self.status = status
+        super().__init__(message)
 
 
 class StoreFailed(PilothouseError):

@@ -91,7 +91,7 @@ class Actor(Generic[S]):
         self._bell = asyncio.Event()
         self._stops_asked = 0
         self._gate_closed = False
-        self._flights = Flights(self.run_id, context.epoch, performer, self.post)
+        self._flights = Flights(self.run_id, context.epoch, performer, self.post, self.ask)
         self._batch: list[Recorded] = []
         self._readers = Readers[S]()
         self._recovering = False

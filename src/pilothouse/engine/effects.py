@@ -18,6 +18,7 @@ import msgspec
 
 from pilothouse.core.run.contract import Effect, Ended
 from pilothouse.core.run.events import Event
+from pilothouse.core.run.inputs import Input
 
 T = TypeVar("T")
 
@@ -29,12 +30,25 @@ class Done(msgspec.Struct, frozen=True):
 class Within:
     """What a performer sees of the run it works for."""
 
-    def __init__(self, run_id: str, epoch: int, record: Callable[[tuple[Event, ...]], None]) -> None:
+    def __init__(
+        self,
+        run_id: str,
+        epoch: int,
+        record: Callable[[tuple[Event, ...]], None],
+        tell: Callable[[Input], Awaitable[None]] | None = None,
+    ) -> None:
         self.run_id = run_id
         self.epoch = epoch
         self.unwanted = asyncio.Event()
         self.record = record
         """Report progress, as events that change nothing that is decided."""
+        self._tell = tell
+
+    async def tell(self, given: Input) -> None:
+        """Tell the run something that is decided about, and wait until what follows is in the log: so whoever streams
+        is never further than the disk. Raises what ``Actor.ask`` does."""
+        assert self._tell is not None, "only effects of a driven run tell it things"
+        await self._tell(given)
 
     async def unless_unwanted(self, work: Coroutine[Any, Any, T], patience_s: float = 0.0) -> T | Ended:
         """Await ``work``, or cancel it and answer ``Ended`` once the effect is unwanted.

@@ -1,14 +1,14 @@
 """The effects of one run that are in flight: begun, told that they are not wanted any more, awaited, let go of.
 
 Knows neither why an effect is wanted nor what a gate is: whoever dispatches says both. What an effect reports or
-answers goes to ``post``.
+answers goes to ``post``; what it tells and waits for goes to ``ask``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -30,11 +30,19 @@ class _Flight:
 class Flights:
     """By key. None is a task that nobody awaits: ``let_go`` ends what is left."""
 
-    def __init__(self, run_id: str, epoch: int, performer: Performer, post: Callable[[Input], None]) -> None:
+    def __init__(
+        self,
+        run_id: str,
+        epoch: int,
+        performer: Performer,
+        post: Callable[[Input], None],
+        ask: Callable[[Input], Awaitable[None]],
+    ) -> None:
         self._run_id = run_id
         self._epoch = epoch
         self._performer = performer
         self._post = post
+        self._ask = ask
         self._flights: dict[str, _Flight] = {}
 
     def __iter__(self) -> Iterator[str]:
@@ -72,6 +80,7 @@ class Flights:
             self._run_id,
             self._epoch,
             lambda events: self._post(Progress(key=effect.key, events=events)),
+            self._ask,
         )
         flight = self._flights[effect.key] = _Flight(within)
         flight.task = asyncio.create_task(self._perform(effect, within), name=f"{self._run_id}/{effect.key}")

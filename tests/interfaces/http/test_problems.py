@@ -28,6 +28,7 @@ EXPECTED: dict[type[PilothouseError], int] = {
     errors.StaleOwner: 503,
     errors.GitFailed: 500,
     errors.ExecutorFailed: 503,
+    errors.BackendFailed: 502,
     Malformed: 400,
     NoCredential: 401,
     TooManyTries: 429,

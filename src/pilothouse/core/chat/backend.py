@@ -137,6 +137,16 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
     cost: float | None = None
 
 
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent waits for permission to use one of its own tools; ``request_id`` is how it finds the answer."""
+
+    request_id: str
+    tool: str
+    title: str = ""
+    input: str = ""
+    can_remember: bool = False
+
+
 class Failed(msgspec.Struct, frozen=True, kw_only=True):
     """It cannot go on. ``shown`` is meant for people where it differs from ``message``."""
 
@@ -163,5 +173,5 @@ class NotUnderstood(msgspec.Struct, frozen=True, kw_only=True):
 
 BackendEvent: TypeAlias = (
     Said | Thought | ToolGenerating | ToolCalled | ToolArguments | ToolAnswered | LaneOpened | LaneClosed | Structured
-    | ConversationKnown | ChatKnown | Titled | Paused | Noticed | Spent | Failed | Completed | NotUnderstood
+    | ConversationKnown | ChatKnown | Titled | Paused | Noticed | Spent | Asked | Failed | Completed | NotUnderstood
 )  # fmt: skip

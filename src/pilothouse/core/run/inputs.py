@@ -6,6 +6,8 @@ events; the input itself is not.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from pilothouse.core.run.events import Event, Source
@@ -60,6 +62,9 @@ class Answer(Input, frozen=True, kw_only=True):
     wait_id: str
     answer: str
     by: str
+    arguments: dict[str, Any] | None = None
+    """What the tool that asked is to be used with instead."""
+    message: str = ""
 
 
 class Outcome(Input, frozen=True, kw_only=True):

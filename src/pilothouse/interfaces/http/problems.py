@@ -19,6 +19,7 @@ from starlette.responses import Response
 
 from pilothouse.core.auth.refusals import InvalidKey, NeedsScope, TooManyRequests
 from pilothouse.errors import (
+    BackendFailed,
     BadInput,
     Denied,
     ExecutorFailed,
@@ -66,6 +67,7 @@ STATUS: dict[type[PilothouseError], HTTPStatus] = {
     Denied: HTTPStatus.FORBIDDEN,
     Refused: HTTPStatus.CONFLICT,
     Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    BackendFailed: HTTPStatus.BAD_GATEWAY,
     WrongSequence: HTTPStatus.CONFLICT,
     StoreFailed: HTTPStatus.SERVICE_UNAVAILABLE,
     GitFailed: HTTPStatus.INTERNAL_SERVER_ERROR,
