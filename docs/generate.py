@@ -110,7 +110,8 @@ def settings() -> str:
 
 
 def display(value: object) -> str:
-    return "–" if value is None or value == "" else f"`{value}`"
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return "–" if value is None or not text else f"`{text}`"
 
 
 BLOCKS: dict[str, Callable[[], str]] = {

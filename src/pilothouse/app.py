@@ -15,13 +15,16 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pilothouse.errors import PilothouseError, Unavailable
+from pilothouse.core.chat.backend import BackendEvent
+from pilothouse.core.chat.calls import Features
+from pilothouse.core.chat.request import BackendRequest, ChatModel
+from pilothouse.errors import BackendFailed, PilothouseError, Unavailable
 from pilothouse.owner import Owner, owning, private_dir, read_owner, socket_path, write_owner
 
 if TYPE_CHECKING:
@@ -55,6 +58,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
     from pilothouse.core.plan.kind import PlanKind
     from pilothouse.engine.access import Access
     from pilothouse.engine.agents import AgentCatalogue
+    from pilothouse.engine.chats import Chats
     from pilothouse.engine.janitor import Janitor
     from pilothouse.engine.keys import Keys
     from pilothouse.engine.kinds import REGISTRY
@@ -65,6 +69,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
     from pilothouse.engine.runs import Runs
     from pilothouse.engine.services import Services
     from pilothouse.engine.supervisor import Driven, supervising
+    from pilothouse.engine.tools import ToolRegistry
     from pilothouse.engine.workflows import Workflows
 
     data_dir = private_dir(settings.data_dir)
@@ -120,6 +125,19 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
         await stack.enter_async_context(_in_background(janitor.run()))
         await stack.enter_async_context(_in_background(_warm_up(executor)))
         queries = Queries(supervisor, store, supervisor.hub, logs, git)
+        workflows = Workflows(store=store, plans=plans, clock=clock, ids=ids)
+        backend = _NoBackend()
+        tools = ToolRegistry()
+        chats = Chats(
+            supervisor=supervisor,
+            store=store,
+            backend=backend,
+            tools=tools,
+            workflows=workflows,
+            repos=repos,
+            clock=clock,
+            ids=ids,
+        )
         yield Services(
             supervisor=supervisor,
             runs=Runs(supervisor, store),
@@ -130,11 +148,39 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
             agents=AgentCatalogue(agents),
             keys=Keys(store, clock, secrets.token_bytes, per_minute(settings.key_rate)),
             access=Access(store),
-            workflows=Workflows(store=store, plans=plans, clock=clock, ids=ids),
+            workflows=workflows,
+            chats=chats,
+            tools=tools,
+            backend=backend,
         )
         if not supervisor.live:  # a run between two commands needs the life of the warden that it was placed on
             with contextlib.suppress(PilothouseError):
                 await executor.shutdown(when_idle=True)
+
+
+class _NoBackend:
+    """Until there is one."""
+
+    name = "none"
+    features = Features()
+
+    async def call(self, request: BackendRequest) -> AsyncIterator[Sequence[BackendEvent]]:
+        raise BackendFailed("no backend is connected")
+        yield ()
+
+    async def report(self, report: object) -> None: ...
+
+    async def steer(self, steer: object) -> None: ...
+
+    async def abort(self, abort: object) -> None: ...
+
+    async def answer(self, answer: object) -> None: ...
+
+    async def title(self, make: object) -> str:
+        raise BackendFailed("no backend is connected")
+
+    async def models(self) -> list[ChatModel]:
+        return []
 
 
 def _worktree_root(asked: Path | None, data_dir: Path) -> Path:

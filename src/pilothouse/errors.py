@@ -8,6 +8,7 @@
     ├── Gone                 it existed and was deleted                                exit 2, HTTP 410
     ├── Denied               no credential, or one that may not                        exit 2, HTTP 401/403
     ├── Refused              the verb does not apply in this state                     exit 2, HTTP 409
+    │   └── Busy             a turn of this conversation is going on; names it
     ├── Unavailable          something this machine lacks (git too old, no owner …)    exit 2, HTTP 503
     ├── StoreFailed          the log could not be written: the run halts, truth does not
     │   ├── WrongSequence    somebody else appended first
@@ -66,6 +67,16 @@ class Refused(PilothouseError):
     """Raised when a verb does not apply to a run, node or wait in its present state."""
 
     code = "refused"
+
+
+class Busy(Refused):
+    """Raised when a conversation cannot take a message, or be deleted, while one of its turns is live."""
+
+    code = "busy"
+
+    def __init__(self, message: str, *, active_turn_id: str) -> None:
+        self.active_turn_id = active_turn_id
+        super().__init__(message)
 
 
 class Unavailable(PilothouseError):

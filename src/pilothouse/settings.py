@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 import platformdirs
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_settings import (
     BaseSettings,
@@ -37,6 +37,10 @@ def _endpoint(url: str) -> str:
     if url and (parts.scheme not in ("http", "https") or not parts.hostname):
         raise ValueError("an address begins with http:// or https://")
     return url
+
+
+def _means_on(flag: object) -> bool:
+    return flag is True or flag == "true"
 
 
 class AgentSettings(BaseModel):
@@ -96,6 +100,41 @@ class Settings(BaseSettings):
         ge=0,
         le=3600,
         description="Seconds until an agent that was rate limited or disconnected is tried again; doubled each time.",
+    )
+    backend: Literal["", "remote", "llm", "agent", "script"] = Field(
+        default="",
+        description="Where replies in conversations come from: `remote`, `llm`, `agent` or `script`; by default a "
+        "built-in guide that says how to connect a model.",
+    )
+    backend_url: Annotated[str, AfterValidator(_endpoint)] = Field(
+        default="", description="Of a `remote` backend: its address."
+    )
+    backend_api_key: SecretStr = Field(default=SecretStr(""), description="Of a `remote` backend: its key.")
+    llm_provider: str = Field(
+        default="openai", description="Of the backend `llm`: the wire it speaks, such as `openai` or `anthropic`."
+    )
+    llm_base_url: Annotated[str, AfterValidator(_endpoint)] = Field(
+        default="", description="Of the backend `llm`: its address; by default the provider's own."
+    )
+    llm_api_key: SecretStr = Field(default=SecretStr(""), description="Of the backend `llm`: its key.")
+    llm_model: str = Field(
+        default="", description="Of the backend `llm`: the model that answers unless a chat says another."
+    )
+    agent: str = Field(default="", description="Of the backend `agent`: which one, see `pilothouse agents`.")
+    script: Path | None = Field(default=None, description="Of the backend `script`: the file with its replies.")
+    redis_url: str | None = Field(
+        default=None, description="A Redis server that carries signals between the processes that share a store."
+    )
+    copilot_use_server_orchestrator: Annotated[bool, BeforeValidator(_means_on)] = Field(
+        default=True,
+        validation_alias="copilot_use_server_orchestrator",
+        description="`true`: this server orchestrates turns. Anything else: conversations are passed through to a "
+        "`remote` backend, and the headless API is off.",
+    )
+    copilot_enable_headless_api: Annotated[bool, BeforeValidator(_means_on)] = Field(
+        default=True,
+        validation_alias="copilot_enable_headless_api",
+        description="`true`: the headless API answers. Anything else: it is off.",
     )
     prices: Path | None = Field(
         default=None, description="The price table; by default `prices.toml` beside `config.toml`, if there is one."

@@ -14,6 +14,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
+from tests.support.backend import ScriptedBackend
+
 from pilothouse.adapters.agents.memory import AgentWorld, MemoryAgents
 from pilothouse.adapters.git.memory import MemoryGit
 from pilothouse.adapters.git.memory_world import MemoryWorld as GitWorld
@@ -29,6 +31,8 @@ from pilothouse.core.run.commands import Command
 from pilothouse.core.run.lifecycle import TERMINAL
 from pilothouse.engine.access import Access
 from pilothouse.engine.agents import AgentCatalogue
+from pilothouse.engine.chat_ports import Backend
+from pilothouse.engine.chats import Chats
 from pilothouse.engine.keys import Keys
 from pilothouse.engine.kinds import REGISTRY
 from pilothouse.engine.plan_effects import PlanEffects
@@ -38,6 +42,7 @@ from pilothouse.engine.repos import Repos
 from pilothouse.engine.runs import Runs
 from pilothouse.engine.services import Services
 from pilothouse.engine.supervisor import Driven, supervising
+from pilothouse.engine.tools import ToolRegistry
 from pilothouse.engine.workflows import Workflows
 
 REPO = "/repo"
@@ -56,6 +61,8 @@ class World:
         self.clock = SystemClock()
         self.agents = AgentWorld()
         self.warden = MemoryWarden(self.clock, self.program, self.logs)
+        self.backend: Backend = ScriptedBackend()
+        self.tools = ToolRegistry()
 
     def program(self, command: Command, _: str) -> MemoryProgram:
         """``write NAME`` (or ``echo … > NAME``) writes that file and says so, ``fail`` exits with 1, ``hang`` waits for
@@ -111,17 +118,32 @@ class World:
                     agents=agents,
                     worktree_root="/worktrees",
                 )
+                repos = Repos(store, git, self.clock)
+                workflows = Workflows(store=store, plans=plans, clock=self.clock, ids=ids)
+                chats = Chats(
+                    supervisor=supervisor,
+                    store=store,
+                    backend=self.backend,
+                    tools=self.tools,
+                    workflows=workflows,
+                    repos=repos,
+                    clock=self.clock,
+                    ids=ids,
+                )
                 yield Services(
                     supervisor=supervisor,
                     runs=Runs(supervisor, store),
                     plans=plans,
                     queries=Queries(supervisor, store, supervisor.hub, self.logs, git),
-                    repos=Repos(store, git, self.clock),
+                    repos=repos,
                     clock=self.clock,
                     agents=AgentCatalogue(agents),
                     keys=Keys(store, self.clock, secrets.token_bytes),
                     access=Access(store),
-                    workflows=Workflows(store=store, plans=plans, clock=self.clock, ids=ids),
+                    workflows=workflows,
+                    chats=chats,
+                    tools=self.tools,
+                    backend=self.backend,
                 )
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from pilothouse.engine.access import Access
 from pilothouse.engine.agents import AgentCatalogue
+from pilothouse.engine.chat_ports import Backend
+from pilothouse.engine.chats import Chats
 from pilothouse.engine.keys import Keys
 from pilothouse.engine.plans import Plans
 from pilothouse.engine.ports import Clock
@@ -13,6 +15,7 @@ from pilothouse.engine.queries import Queries
 from pilothouse.engine.repos import Repos
 from pilothouse.engine.runs import Runs
 from pilothouse.engine.supervisor import Supervisor
+from pilothouse.engine.tools import ToolRegistry
 from pilothouse.engine.workflows import Workflows
 
 
@@ -30,3 +33,6 @@ class Services:
     keys: Keys
     access: Access
     workflows: Workflows
+    chats: Chats
+    tools: ToolRegistry
+    backend: Backend

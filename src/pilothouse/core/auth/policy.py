@@ -29,6 +29,13 @@ class Action(StrEnum):
     REMOVE_REPOS = "repos.remove"
     READ_WORKFLOWS = "workflows.read"
     CHANGE_WORKFLOWS = "workflows.change"
+    READ_CHATS = "chats.read"
+    SEND = "chats.send"
+    CHANGE_CHATS = "chats.change"
+    DELETE_CHATS = "chats.delete"
+    READ_TOOLS = "tools.read"
+    READ_CREDENTIALS = "credentials.read"
+    CHANGE_CREDENTIALS = "credentials.change"
     READ_KEYS = "keys.read"
     CHANGE_KEYS = "keys.change"
     READ_SERVER = "server.read"
@@ -64,6 +71,13 @@ POLICY: Mapping[Action, Rule] = MappingProxyType(
         Action.REMOVE_REPOS: Rule(Scope.RUN, Reach.OWN),
         Action.READ_WORKFLOWS: Rule(Scope.READ, Reach.OWN),
         Action.CHANGE_WORKFLOWS: Rule(Scope.RUN, Reach.OWN),
+        Action.READ_CHATS: Rule(Scope.READ, Reach.OWN),
+        Action.SEND: Rule(Scope.RUN, Reach.OWN),
+        Action.CHANGE_CHATS: Rule(Scope.RUN, Reach.OWN),
+        Action.DELETE_CHATS: Rule(Scope.RUN, Reach.OWN),
+        Action.READ_TOOLS: Rule(Scope.READ, Reach.COMMON),
+        Action.READ_CREDENTIALS: Rule(Scope.READ, Reach.OWN),
+        Action.CHANGE_CREDENTIALS: Rule(Scope.RUN, Reach.OWN),
         Action.READ_KEYS: Rule(Scope.READ, Reach.OWN),
         Action.CHANGE_KEYS: Rule(Scope.ADMIN, Reach.OWN),
         Action.READ_SERVER: Rule(Scope.READ, Reach.COMMON),
