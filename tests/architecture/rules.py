@@ -25,7 +25,9 @@ FLOORS = {
     "adapters": frozenset({"adapters", "core", "errors"}),
     "settings": frozenset({"core", "errors"}),
     "owner": frozenset({"errors"}),
-    "interfaces": frozenset({"interfaces", "engine", "core", "errors", "settings", "owner"}),
+    # What programs import: it knows a server only by what comes over the wire, so nothing of the engine.
+    "client": frozenset({"client", "core", "errors", "owner"}),
+    "interfaces": frozenset({"interfaces", "client", "engine", "core", "errors", "settings", "owner"}),
 }
 WIRING = frozenset({"app", "doctor", "__main__"})
 # The command line is the process's front door, so it is the one place that may call the wiring.

@@ -101,6 +101,11 @@ BREAKS: list[tuple[Rule, dict[str, str], str]] = [
         "engine may not import app",
     ),
     (
+        rules.arrows_point_down,
+        {"client/plans.py": "from pilothouse.engine import plans", "engine/plans.py": ""},
+        "client may not import engine",
+    ),
+    (
         rules.rooms_do_not_know_each_other,
         {"adapters/git/run.py": "from pilothouse.adapters.work import x", "adapters/work/x.py": ""},
         "adapters/git may not use adapters/work",
@@ -184,6 +189,8 @@ ALLOWED = {
     "adapters/agents/scripted/script.py": "from pilothouse.adapters.work import protocol",
     "adapters/toolbox/files.py": "from pilothouse.adapters.git import run",
     "interfaces/http/server.py": "from pilothouse.engine import ports\nfrom pilothouse.settings import BadInput",
+    "client/reading.py": "from pilothouse.core.run import events\nimport pilothouse.owner",
+    "interfaces/cli/verb.py": "from pilothouse.client import reading",
     "interfaces/cli/main.py": "def serve():\n    from pilothouse import app",
 }
 

@@ -6,15 +6,15 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-ROW = re.compile(r"^\| `(?P<room>[a-z]+/[a-z]+)/` \| (?P<later>\*later:\*)?", re.MULTILINE)
+ROW = re.compile(r"^\| `(?P<room>[a-z]+(?:/[a-z]+)?)/` \| (?P<later>\*later:\*)?", re.MULTILINE)
 
 
 def rooms_with_code() -> set[str]:
     source = ROOT / "src/pilothouse"
+    floors = ("core", "adapters", "interfaces")
     return {
         str(folder.relative_to(source))
-        for floor in ("core", "adapters", "interfaces")
-        for folder in (source / floor).iterdir()
+        for folder in [source / "client", *(room for floor in floors for room in (source / floor).iterdir())]
         if folder.is_dir() and any(path.name != "__init__.py" for path in folder.rglob("*.py"))
     }
 

@@ -15,7 +15,7 @@ import pytest
 from tests.support.flow import PATIENCE_S, Repo, make_repo
 from tests.support.terminal import Command, Desk, desk, held, until
 
-from pilothouse.interfaces.cli.sse import Decoder, Message
+from pilothouse.client.sse import Decoder, Message
 from pilothouse.interfaces.http.access import ROUTES
 from pilothouse.interfaces.http.guard import OPEN_PATHS
 

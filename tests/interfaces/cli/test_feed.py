@@ -10,12 +10,12 @@ import pytest
 from tests.interfaces.cli.fake_owner import FakeOwner
 from tests.interfaces.cli.story import PLAN_ID, Story, job
 
+from pilothouse.client import owners as starting
+from pilothouse.client.sse import Message
 from pilothouse.errors import Gone, PilothouseError, Unavailable
 from pilothouse.interfaces.cli import feed as feeds
-from pilothouse.interfaces.cli import owners
 from pilothouse.interfaces.cli.client import Client
 from pilothouse.interfaces.cli.feed import Ended, Feed, Interrupted, Item, Reconnected
-from pilothouse.interfaces.cli.sse import Message
 
 BOUND = 20.0
 
@@ -102,7 +102,7 @@ def test_another_owner_goes_on_where_the_first_one_ended(data_dir: Path) -> None
 def test_a_feed_gives_up_when_no_owner_can_be_had(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feeds, "GIVE_UP", 0.0)
     monkeypatch.setattr(feeds, "SUCCESSOR_PATIENCE", 0.05)
-    monkeypatch.setattr(owners, "OWNER_COMMAND", ("false",))
+    monkeypatch.setattr(starting, "OWNER_COMMAND", ("false",))
     with Feed(Client(str(data_dir / "nobody")), data_dir, PLAN_ID) as feed:
         items = list(until_end(feed))
     assert isinstance(items[-1], Unavailable)

@@ -16,6 +16,7 @@ import pytest
 from tests.interfaces.cli.conftest import Say
 from tests.interfaces.cli.fake_owner import FakeOwner
 
+from pilothouse.client import owners as starting
 from pilothouse.errors import Unavailable
 from pilothouse.interfaces.cli import owners
 from pilothouse.owner import Owner, owning, read_owner, write_owner
@@ -27,7 +28,7 @@ ROOT = Path(__file__).parents[3]
 def fakes(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """What a client starts is the fake; whatever was started is ended, also what was still on its way."""
     fake = str(ROOT / "tests/interfaces/cli/fake_owner.py")
-    monkeypatch.setattr(owners, "OWNER_COMMAND", (sys.executable, fake, "owner"))
+    monkeypatch.setattr(starting, "OWNER_COMMAND", (sys.executable, fake, "owner"))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(ROOT / "src"), str(ROOT))))
     spawned: list[int] = []
 
@@ -139,8 +140,8 @@ def test_what_owner_json_says_is_not_believed_when_nobody_answers(data_dir: Path
 
 
 def test_the_wait_for_an_owner_is_bounded(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owners, "OWNER_COMMAND", (sys.executable, "-c", "0"))
-    monkeypatch.setattr(owners, "START_PATIENCE", 0.2)
+    monkeypatch.setattr(starting, "OWNER_COMMAND", (sys.executable, "-c", "0"))
+    monkeypatch.setattr(starting, "START_PATIENCE", 0.2)
     with owning(data_dir), pytest.raises(Unavailable, match="no server came to life"):
         owners.connect(data_dir)
     assert read_owner(data_dir) is None

@@ -8,45 +8,18 @@ from __future__ import annotations
 
 import http.client
 import json
-import socket
 from collections.abc import Mapping
 from contextlib import closing
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from pilothouse.errors import BadInput, Denied, Gone, NotFound, PilothouseError, Refused, Unavailable
+from pilothouse.client.failures import ServerFailed, failure
+from pilothouse.client.owners import SocketConnection
+from pilothouse.errors import Unavailable
 
 PATIENCE = 30.0
 """Seconds an answer may take."""
-
-_KINDS: tuple[type[PilothouseError], ...] = (NotFound, Gone, Denied, Refused, Unavailable)
-_BY_CODE = {kind.code: kind for kind in _KINDS}
-_BY_STATUS = {401: Denied, 403: Denied, 404: NotFound, 409: Refused, 410: Gone}
-_BAD_INPUT = frozenset({400, 413, 415, 422})
-
-
-class ServerFailed(PilothouseError):
-    """Raised when the owner failed at something nobody planned for."""
-
-    code = "server_failed"
-
-
-class SocketConnection(http.client.HTTPConnection):
-    """HTTP over a Unix socket."""
-
-    def __init__(self, path: str, timeout: float) -> None:
-        super().__init__("localhost", timeout=timeout)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            self.sock.settimeout(self.timeout)
-            self.sock.connect(self._path)
-        except OSError:
-            self.sock.close()
-            raise
 
 
 class Client:
@@ -108,26 +81,13 @@ class Client:
     def read(self, response: http.client.HTTPResponse, data: bytes) -> Any:
         """The answer in a complete response, or its error."""
         if response.status >= 400:
-            raise self._error(response.status, data)
+            raise failure(response.status, data, see=self._see_log())
         if not data:
             return None
         try:
             return json.loads(data)
         except ValueError as error:
             raise ServerFailed(f"the server's answer cannot be understood{self._see_log()}") from error
-
-    def _error(self, status: int, data: bytes) -> PilothouseError:
-        try:
-            problem = json.loads(data)
-            said, code = str(problem.get("detail") or problem.get("title") or ""), str(problem.get("code") or "")
-            field, fix = str(problem.get("field") or ""), str(problem.get("fix") or "")
-        except (ValueError, AttributeError):
-            said, code, field, fix = "", "", "", ""
-        said = said or f"it answered {status}"
-        if status in _BAD_INPUT:
-            return BadInput(said, field=field, fix=fix)
-        kind = _BY_CODE.get(code) or _BY_STATUS.get(status)
-        return kind(said) if kind else ServerFailed(f"the server failed: {said}{self._see_log()}")
 
     def _see_log(self) -> str:
         return f" (its log is {self._log})" if self._log else ""

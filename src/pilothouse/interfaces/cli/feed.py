@@ -19,10 +19,11 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType
 
+from pilothouse.client.owners import SocketConnection
+from pilothouse.client.sse import Decoder, Message
 from pilothouse.errors import PilothouseError, Unavailable
-from pilothouse.interfaces.cli.client import Client, SocketConnection
+from pilothouse.interfaces.cli.client import Client
 from pilothouse.interfaces.cli.owners import connect, live_owner
-from pilothouse.interfaces.cli.sse import Decoder, Message
 
 SILENCE = 45.0
 """Seconds without a byte after which a connection counts as broken: keepalives come every 15."""

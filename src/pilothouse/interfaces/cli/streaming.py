@@ -6,11 +6,11 @@ import json
 import sys
 from pathlib import Path
 
+from pilothouse.client.sse import Message
 from pilothouse.errors import PilothouseError
 from pilothouse.interfaces.cli.client import Client
 from pilothouse.interfaces.cli.feed import Ended, Feed
 from pilothouse.interfaces.cli.printing import print_json_line
-from pilothouse.interfaces.cli.sse import Message
 
 _PATIENCE = 1.0
 

@@ -11,6 +11,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+from pilothouse.client.sse import Message
 from pilothouse.core.plan.agent_events import AgentEvent
 from pilothouse.core.plan.events import LogAppended
 from pilothouse.core.plan.kind import PlanKind
@@ -21,7 +22,6 @@ from pilothouse.errors import NotFound, PilothouseError
 from pilothouse.interfaces.cli.client import Client, segment
 from pilothouse.interfaces.cli.feed import Ended, Feed, Reconnected
 from pilothouse.interfaces.cli.printing import end_output, print_output
-from pilothouse.interfaces.cli.sse import Message
 from pilothouse.interfaces.cli.telling import name_of
 from pilothouse.interfaces.cli.words import one_line
 

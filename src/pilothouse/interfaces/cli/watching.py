@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from pilothouse.client.sse import Message
 from pilothouse.core.plan.effects import Rescue
 from pilothouse.core.plan.intents import phase_spec
 from pilothouse.core.plan.kind import PlanKind
@@ -26,7 +27,6 @@ from pilothouse.interfaces.cli.activities import Activities
 from pilothouse.interfaces.cli.client import Client, segment
 from pilothouse.interfaces.cli.door import ExitCode
 from pilothouse.interfaces.cli.feed import Ended, Feed, Interrupted, Presses, Reconnected
-from pilothouse.interfaces.cli.sse import Message
 from pilothouse.interfaces.cli.tree import running_phase
 from pilothouse.interfaces.cli.words import last_line, short
 

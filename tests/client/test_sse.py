@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.interfaces.cli.sse import Decoder, Message
+from pilothouse.client.sse import Decoder, Message
 
 STREAM = (
     b": connected\n\n"
