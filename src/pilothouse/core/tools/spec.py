@@ -52,6 +52,8 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Where it differs from what its mode and what it touches say."""
     service: str = ""
     """The outside service whose credentials it uses."""
+    secrets: tuple[str, ...] = ()
+    """The parameters in which ``{{NAME}}`` stands for a value that no model sees. Never what people will read."""
 
     @property
     def repeatable(self) -> bool:
