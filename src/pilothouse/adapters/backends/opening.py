@@ -1,0 +1,75 @@
+"""Which backend a configuration means, opened for as long as the server lives.
+
+Owns the choice alone. Each backend is imported when it is chosen, because some bring heavy libraries that others do not
+need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from pilothouse.errors import BadInput
+
+if TYPE_CHECKING:
+    from pilothouse.adapters.backends.guide import GuideBackend
+    from pilothouse.adapters.backends.script import ScriptBackend
+
+    AnyBackend: TypeAlias = GuideBackend | ScriptBackend
+
+KINDS = ("remote", "llm", "agent", "script")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendConfig:
+    """What settings say about backends; keys are never shown. ``kind`` empty: what else is given decides."""
+
+    kind: str = ""
+    url: str = ""
+    api_key: str = field(default="", repr=False)
+    llm_provider: str = ""
+    llm_base_url: str = ""
+    llm_api_key: str = field(default="", repr=False)
+    llm_model: str = ""
+    agent: str = ""
+    script: Path | None = None
+
+    @property
+    def chosen(self) -> str:
+        """One of ``KINDS``, or empty for the guide. Raises ``BadInput`` where more than one is meant."""
+        if self.kind:
+            if self.kind not in KINDS:
+                raise BadInput(f"{self.kind!r} is no backend", field="backend", fix=f"one of {', '.join(KINDS)}")
+            return self.kind
+        given = {
+            "remote": self.url,
+            "llm": self.llm_provider or self.llm_base_url or self.llm_model,
+            "agent": self.agent,
+            "script": self.script,
+        }
+        meant = [kind for kind, value in given.items() if value]
+        if len(meant) > 1:
+            raise BadInput(f"{' and '.join(meant)} are configured", field="backend", fix="say which of them is meant")
+        return meant[0] if meant else ""
+
+
+@asynccontextmanager
+async def open_backend(config: BackendConfig) -> AsyncIterator[AnyBackend]:
+    """Raises ``BadInput`` for a configuration that cannot be meant, ``Unavailable`` for one that needs something this
+    machine lacks. Leaving closes its connections."""
+    match config.chosen:
+        case "script":
+            from pilothouse.adapters.backends.script import ScriptBackend  # noqa: PLC0415, see above
+
+            if config.script is None:
+                raise BadInput("is missing", field="script", fix="name a file of replies")
+            yield ScriptBackend.read(config.script)
+        case "":
+            from pilothouse.adapters.backends.guide import GuideBackend  # noqa: PLC0415
+
+            yield GuideBackend()
+        case kind:
+            raise BadInput(f"backend {kind!r} is not built yet", field="backend", fix="use script")
