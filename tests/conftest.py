@@ -61,6 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
         XDG_DATA_HOME=str(home / "data"),
         XDG_STATE_HOME=str(home / "state"),
         XDG_CACHE_HOME=str(home / "cache"),
+        PYTHON_KEYRING_BACKEND="keyring.backends.fail.Keyring",
         GIT_CONFIG_GLOBAL=str(home / "gitconfig"),
         GIT_CONFIG_NOSYSTEM="1",
         GIT_TERMINAL_PROMPT="0",
