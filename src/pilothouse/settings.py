@@ -111,7 +111,7 @@ class Settings(BaseSettings):
     )
     backend_api_key: SecretStr = Field(default=SecretStr(""), description="Of a `remote` backend: its key.")
     llm_provider: str = Field(
-        default="openai", description="Of the backend `llm`: the wire it speaks, such as `openai` or `anthropic`."
+        default="", description="Of the backend `llm`: the wire it speaks, such as `openai` or `anthropic`."
     )
     llm_base_url: Annotated[str, AfterValidator(_endpoint)] = Field(
         default="", description="Of the backend `llm`: its address; by default the provider's own."

@@ -14,9 +14,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from tests.support.backend import ScriptedBackend
-
 from pilothouse.adapters.agents.memory import AgentWorld, MemoryAgents
+from pilothouse.adapters.backends.memory import MemoryBackend
 from pilothouse.adapters.git.memory import MemoryGit
 from pilothouse.adapters.git.memory_world import MemoryWorld as GitWorld
 from pilothouse.adapters.store.memory import MemoryEventStore
@@ -61,7 +60,7 @@ class World:
         self.clock = SystemClock()
         self.agents = AgentWorld()
         self.warden = MemoryWarden(self.clock, self.program, self.logs)
-        self.backend: Backend = ScriptedBackend()
+        self.backend: Backend = MemoryBackend()
         self.tools = ToolRegistry()
 
     def program(self, command: Command, _: str) -> MemoryProgram:

@@ -7,11 +7,8 @@ accepted can be executed, and one that was refused has left no trace.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import hashlib
 from collections.abc import Awaitable
 from typing import TypeVar
-from uuid import UUID
 
 from pilothouse.core.plan.build import Plan, build_plan
 from pilothouse.core.plan.events import PlanBuilt
@@ -24,6 +21,7 @@ from pilothouse.core.run.agents import Permissions
 from pilothouse.core.run.events import Link, RunCreated
 from pilothouse.core.run.inputs import CancelPart, Retry
 from pilothouse.core.run.lifecycle import TERMINAL
+from pilothouse.engine.keyed import keyed_id
 from pilothouse.engine.ports import Agents, Clock, EventStore, Executor, Git, Ids, LogStore
 from pilothouse.engine.supervisor import Supervisor
 from pilothouse.errors import BadInput, NotFound, Refused, Unavailable
@@ -84,7 +82,7 @@ class Plans:
 
         Raises ``BadInput`` naming the field, ``Unavailable`` when git or an agent is missing or too old; then nothing
         was created. ``Gone`` when the plan of this key was deleted."""
-        run_id = self._ids.new() if key is None else _keyed_id(origin.owner, key)
+        run_id = self._ids.new() if key is None else keyed_id(origin.owner, key)
         if key is not None and await self._exists(run_id):
             return run_id
         await self._check_git()
@@ -238,15 +236,3 @@ async def naming(field: str, question: Awaitable[T]) -> T:
         return await question
     except BadInput as error:
         raise BadInput(error.message, field=field, fix=error.fix) from error
-
-
-def _keyed_id(owner: str, key: str) -> str:
-    """The id of what ``owner`` submits under ``key``: a UUIDv7 whose time is the key's, if that is one too, and whose
-    other bits come from both; else a UUID of version 8, the one for making your own."""
-    digest = hashlib.sha256(f"{owner}\0{key}".encode("utf-8", "surrogatepass")).digest()
-    number = int.from_bytes(digest[:16], "big")
-    version = 8
-    with contextlib.suppress(ValueError):
-        if (given := UUID(key)).version == 7:
-            version, number = 7, given.int >> 80 << 80 | number & ((1 << 80) - 1)
-    return str(UUID(int=number & ~(0xF << 76 | 0x3 << 62) | version << 76 | 2 << 62))
