@@ -18,19 +18,18 @@ from pilothouse.core.plan.effects import (
     RunWork,
 )
 from pilothouse.core.plan.spec import AgentSpec
-from pilothouse.core.run.contract import Effect, Timer, TimeUp
+from pilothouse.core.run.contract import Effect, Timer
 from pilothouse.engine.agent_work import LINGER_S, AgentWork
 from pilothouse.engine.commands import Commands
 from pilothouse.engine.effects import Done, Within
 from pilothouse.engine.plan_git import PlanGit
 from pilothouse.engine.ports import Agents, Clock, Executor, Git, LogStore
+from pilothouse.engine.timers import time_up
 
 log = logging.getLogger(__name__)
 
 _ANSWER_AGAIN_S = 1.0
 """The pause before an answer that could not be handed over is handed over again: the agent waits for nothing else."""
-_LONGEST_SLEEP_S = 60.0
-"""A timer looks at the clock again at least this often: it may have been set."""
 
 
 class PlanEffects:
@@ -67,7 +66,7 @@ class PlanEffects:
             case AnswerAgent():
                 return await within.unless_unwanted(self._answer(effect))
             case Timer():
-                return await within.unless_unwanted(self._time_up(effect.until))
+                return await within.unless_unwanted(time_up(self._clock, effect.until))
             case CommitWork():
                 return await self._git.commit(effect, within)
             case MergeIntoTarget():
@@ -87,8 +86,3 @@ class PlanEffects:
             except OSError as error:
                 log.warning("agent.unanswered", exc_info=error, extra={"output": effect.output})
                 await self._clock.sleep(_ANSWER_AGAIN_S)
-
-    async def _time_up(self, until: int) -> TimeUp:
-        while (left := until - self._clock.now_ms()) > 0:
-            await self._clock.sleep(min(left / 1000, _LONGEST_SLEEP_S))
-        return TimeUp()

@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 from pilothouse.core.run.commands import Inventory
 from pilothouse.core.run.contract import Kind
-from pilothouse.core.run.events import Recorded
 from pilothouse.core.run.inputs import Input, Recover, Settle
 from pilothouse.core.run.lifecycle import TERMINAL, Lifecycle
 from pilothouse.core.run.registry import Registry
@@ -24,6 +23,7 @@ from pilothouse.core.run.rows import RunRow
 from pilothouse.engine.actor import Actor, Context
 from pilothouse.engine.capacity import Capacity
 from pilothouse.engine.effects import Performer
+from pilothouse.engine.folding import fold
 from pilothouse.engine.hub import Hub
 from pilothouse.engine.ports import Clock, EventStore
 from pilothouse.errors import PilothouseError, Refused, StoreFailed, Unavailable
@@ -32,7 +32,6 @@ log = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
-_PAGE = 500
 _READ_LATELY = 4
 """Folded states kept of runs that nobody drives: who looks at one asks several times."""
 _OPEN = frozenset(Lifecycle) - TERMINAL
@@ -156,20 +155,7 @@ class Supervisor:
 
     async def _fold(self, row: RunRow) -> Any:
         """Its state as of its row. Raises ``StoreFailed`` when this version can make nothing of its log."""
-        kind = self._driven(row).kind
-        state = kind.initial(row.id)
-        after = 0
-        while after < row.seq and (segments := await self._context.store.read(row.id, after, _PAGE)):
-            for segment in segments:
-                for index, event in enumerate(self._context.registry.decode(segment.body)):
-                    seq = segment.first_seq + index
-                    if after < seq <= row.seq:
-                        try:
-                            state = kind.evolve(state, Recorded(row.id, seq, segment.at, event))
-                        except Exception as error:  # whatever rules make of a log that breaks them
-                            raise StoreFailed(f"event {seq} of run {row.id} cannot follow: {error}") from error
-            after = segments[-1].last_seq
-        return state
+        return await fold(self._context.store, self._context.registry, self._driven(row).kind, row)
 
     def _drive(self, actor: Actor[Any]) -> Actor[Any]:
         if self._closed:
