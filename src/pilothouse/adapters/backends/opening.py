@@ -16,9 +16,10 @@ from pilothouse.errors import BadInput
 
 if TYPE_CHECKING:
     from pilothouse.adapters.backends.guide import GuideBackend
+    from pilothouse.adapters.backends.remote import RemoteBackend
     from pilothouse.adapters.backends.script import ScriptBackend
 
-    AnyBackend: TypeAlias = GuideBackend | ScriptBackend
+    AnyBackend: TypeAlias = GuideBackend | RemoteBackend | ScriptBackend
 
 KINDS = ("remote", "llm", "agent", "script")
 
@@ -61,8 +62,13 @@ async def open_backend(config: BackendConfig) -> AsyncIterator[AnyBackend]:
     """Raises ``BadInput`` for a configuration that cannot be meant, ``Unavailable`` for one that needs something this
     machine lacks. Leaving closes its connections."""
     match config.chosen:
+        case "remote":
+            from pilothouse.adapters.backends.remote import RemoteBackend  # noqa: PLC0415, see above
+
+            async with RemoteBackend.opened(config.url, config.api_key) as remote:
+                yield remote
         case "script":
-            from pilothouse.adapters.backends.script import ScriptBackend  # noqa: PLC0415, see above
+            from pilothouse.adapters.backends.script import ScriptBackend  # noqa: PLC0415
 
             if config.script is None:
                 raise BadInput("is missing", field="script", fix="name a file of replies")

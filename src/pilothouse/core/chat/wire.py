@@ -20,6 +20,11 @@ class WireReader:
         """Whether the stream said that it is over, beyond what its events say."""
         return self._decoder.done
 
+    @property
+    def enveloped(self) -> bool:
+        """Whether it is the strict wire, as far as is known."""
+        return isinstance(self._reader, EnvelopeReader)
+
     def feed(self, chunk: bytes) -> list[BackendEvent]:
         """What a chunk says."""
         return self._read(self._decoder.feed(chunk))
