@@ -7,7 +7,21 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Protocol
 
 from tests.support.models.asked import Asked, Json, Tool
-from tests.support.models.parts import Call, Drop, Fail, Hold, Part, RunShell, Say, Slow, Think, Turn, Usage, WriteFile
+from tests.support.models.parts import (
+    Call,
+    Cut,
+    Drop,
+    Fail,
+    Hold,
+    Part,
+    RunShell,
+    Say,
+    Slow,
+    Think,
+    Turn,
+    Usage,
+    WriteFile,
+)
 from tests.support.models.tools import concrete
 from tests.support.models.wire import Output, Text, Thinking, ToolCall, Wire
 
@@ -51,7 +65,7 @@ async def play(turn: Turn, asked: Asked, wire: Wire, sink: Sink, held: Held) -> 
 
     for number, part in enumerate(turn):
         match part:
-            case Usage():
+            case Usage() | Cut():
                 pass
             case Slow(seconds):
                 pace = seconds
@@ -76,7 +90,7 @@ async def play(turn: Turn, asked: Asked, wire: Wire, sink: Sink, held: Held) -> 
                 outputs.append(output)
     if asked.stream:
         await send(begin())
-        await send(encoder.finish())
+        await send(encoder.finish(any(isinstance(part, Cut) for part in turn)))
         await sink.end_events()
     else:
         await sink.send_json(wire.whole(asked, outputs, usage))
@@ -93,7 +107,7 @@ def _output(part: Part, asked: Asked, number: int) -> Output:
     assert isinstance(part, Call)
     offered = {tool.name: tool for tool in asked.tools}
     freeform = str(part.args.get("input", "")) if offered.get(part.tool, Tool("")).freeform else None
-    return ToolCall(f"call_{asked.turns}_{number}", part.tool, part.args, freeform)
+    return ToolCall(f"call_{asked.turns}_{number}", part.tool, part.args, freeform, part.raw)
 
 
 def _retry_after(fail: Fail) -> dict[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tests.support.models.asked import Asked, Json, Tool, count_turns, text_of
 from tests.support.models.parts import Fail, Usage
-from tests.support.models.wire import Output, Text, Thinking, ToolCall, compact, event, tokens
+from tests.support.models.wire import Output, Text, Thinking, ToolCall, event, tokens
 
 ERRORS = {
     400: "invalid_request_error",
@@ -70,7 +70,7 @@ class AnthropicEncoder:
                 self._stop = "tool_use"
                 yield from self._block(
                     {"type": "tool_use", "id": output.id, "name": output.name, "input": {}},
-                    [{"type": "input_json_delta", "partial_json": token} for token in tokens(compact(output.args))],
+                    [{"type": "input_json_delta", "partial_json": token} for token in tokens(output.written)],
                 )
 
     def _block(self, block: Json, deltas: list[Json]) -> Iterator[bytes]:
@@ -80,7 +80,8 @@ class AnthropicEncoder:
             yield event({"type": "content_block_delta", "index": index, "delta": delta}, "content_block_delta")
         yield event({"type": "content_block_stop", "index": index}, "content_block_stop")
 
-    def finish(self) -> Iterator[bytes]:
+    def finish(self, cut: bool = False) -> Iterator[bytes]:
+        self._stop = "max_tokens" if cut else self._stop
         yield event(
             {
                 "type": "message_delta",

@@ -48,13 +48,13 @@ class ChatEncoder:
             case ToolCall():
                 call = {"index": self._calls, "id": output.id, "type": "function"}
                 yield self._chunk({"tool_calls": [{**call, "function": {"name": output.name, "arguments": ""}}]})
-                for token in tokens(compact(output.args)):
+                for token in tokens(output.written):
                     piece = {"index": self._calls, "function": {"arguments": token}}
                     yield self._chunk({"tool_calls": [piece]})
                 self._calls += 1
 
-    def finish(self) -> Iterator[bytes]:
-        yield self._chunk({}, "tool_calls" if self._calls else "stop")
+    def finish(self, cut: bool = False) -> Iterator[bytes]:
+        yield self._chunk({}, "length" if cut else "tool_calls" if self._calls else "stop")
         yield event({**self._frame, "choices": [], "usage": usage_json(self._usage)})
         yield b"data: [DONE]\n\n"
 

@@ -70,8 +70,11 @@ class GeminiEncoder:
         for piece in pieces:
             yield event(chunk_json(self._asked, [part_json(piece)]))
 
-    def finish(self) -> Iterator[bytes]:
-        yield event(chunk_json(self._asked, [{"text": ""}], self._usage))
+    def finish(self, cut: bool = False) -> Iterator[bytes]:
+        chunk = chunk_json(self._asked, [{"text": ""}], self._usage)
+        if cut:
+            chunk["candidates"][0]["finishReason"] = "MAX_TOKENS"
+        yield event(chunk)
 
     def broken(self, fail: Fail) -> Iterator[bytes]:
         yield event(error_json(fail))

@@ -14,6 +14,8 @@ from http import HTTPStatus
 
 from tests.support.models.asked import Json
 
+_PHRASES = {status.value: status.phrase for status in HTTPStatus}
+
 MAX_HEAD = 64 * 1024
 
 
@@ -107,7 +109,7 @@ class Reply:
     def _begin(self, status: int, headers: Mapping[str, str]) -> None:
         self.status = status
         lines = [
-            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
+            f"HTTP/1.1 {status} {_PHRASES.get(status, 'Scripted')}",
             *(f"{name}: {value}" for name, value in headers.items()),
         ]
         self._writer.write("\r\n".join((*lines, "", "")).encode("latin-1"))

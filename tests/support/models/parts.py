@@ -29,6 +29,8 @@ class Call:
 
     tool: str
     args: Mapping[str, Any] = field(default_factory=dict)
+    raw: str | None = None
+    """The arguments as they are written, where that is no JSON."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,12 @@ class Drop:
     times: int = 1
 
 
-Part = Say | Think | Call | WriteFile | RunShell | Usage | Slow | Hold | Fail | Drop
+@dataclass(frozen=True)
+class Cut:
+    """The answer ends for want of room: it has reached its longest length."""
+
+
+Part = Say | Think | Call | WriteFile | RunShell | Usage | Slow | Hold | Fail | Drop | Cut
 Turn = Sequence[Part]
 
 
@@ -101,6 +108,15 @@ def think(text: str) -> Part:
 
 def call(tool: str, args: Mapping[str, Any] | None = None) -> Part:
     return Call(tool, args or {})
+
+
+def garbled(tool: str, raw: str) -> Part:
+    """A call whose arguments are ``raw``, whatever that is."""
+    return Call(tool, {}, raw)
+
+
+def cut() -> Part:
+    return Cut()
 
 
 def write_file(path: str, content: str) -> Part:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tests.support.models.asked import Asked, Json, Tool, count_turns, text_of
 from tests.support.models.openai import error_json
 from tests.support.models.parts import Fail, Usage
-from tests.support.models.wire import Output, Text, Thinking, ToolCall, compact, event, tokens
+from tests.support.models.wire import Output, Text, Thinking, ToolCall, event, tokens
 
 CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
 RESULTS = frozenset({"function_call_output", "custom_tool_call_output"})
@@ -32,7 +32,7 @@ def item_json(output: Output, number: int, turn: int) -> Json:
             return {**call, "name": output.name, "input": text, "status": "completed"}
         case _:
             call = {"type": "function_call", "id": f"fc_{turn}_{number}", "call_id": output.id}
-            return {**call, "name": output.name, "arguments": compact(output.args), "status": "completed"}
+            return {**call, "name": output.name, "arguments": output.written, "status": "completed"}
 
 
 def response_json(asked: Asked, items: list[Json], usage: Usage | None, status: str) -> Json:
@@ -116,9 +116,12 @@ class ResponsesEncoder:
                 yield self._event("response.custom_tool_call_input.done", **at, input=item["input"])
         yield self._event("response.output_item.done", output_index=number, item=item)
 
-    def finish(self) -> Iterator[bytes]:
-        response = response_json(self._asked, self._items, self._usage, "completed")
-        yield self._event("response.completed", response=response)
+    def finish(self, cut: bool = False) -> Iterator[bytes]:
+        status = "incomplete" if cut else "completed"
+        response = response_json(self._asked, self._items, self._usage, status)
+        if cut:
+            response["incomplete_details"] = {"reason": "max_output_tokens"}
+        yield self._event(f"response.{status}", response=response)
 
     def broken(self, fail: Fail) -> Iterator[bytes]:
         response = response_json(self._asked, self._items, None, "failed")

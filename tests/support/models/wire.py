@@ -29,6 +29,12 @@ class ToolCall:
     args: Mapping[str, Json]
     freeform: str | None = None
     """The text of a call of a tool that takes no arguments but text."""
+    raw: str | None = None
+    """Its arguments as they are written, where that is no JSON."""
+
+    @property
+    def written(self) -> str:
+        return compact(self.args) if self.raw is None else self.raw
 
 
 Output = Thinking | Text | ToolCall
@@ -44,7 +50,9 @@ class Encoder(Protocol):
 
     def output(self, output: Output) -> Iterator[bytes]: ...
 
-    def finish(self) -> Iterator[bytes]: ...
+    def finish(self, cut: bool = False) -> Iterator[bytes]:
+        """``cut``: for want of room."""
+        ...
 
     def broken(self, fail: Fail) -> Iterator[bytes]: ...
 

@@ -16,10 +16,11 @@ from pilothouse.errors import BadInput
 
 if TYPE_CHECKING:
     from pilothouse.adapters.backends.guide import GuideBackend
+    from pilothouse.adapters.backends.llm.backend import LlmBackend
     from pilothouse.adapters.backends.remote import RemoteBackend
     from pilothouse.adapters.backends.script import ScriptBackend
 
-    AnyBackend: TypeAlias = GuideBackend | RemoteBackend | ScriptBackend
+    AnyBackend: TypeAlias = GuideBackend | LlmBackend | RemoteBackend | ScriptBackend
 
 KINDS = ("remote", "llm", "agent", "script")
 
@@ -35,6 +36,9 @@ class BackendConfig:
     llm_base_url: str = ""
     llm_api_key: str = field(default="", repr=False)
     llm_model: str = ""
+    llm_context_tokens: int = 0
+    prices: Path | None = None
+    """The price table, by which answers of language models cost something."""
     agent: str = ""
     script: Path | None = None
 
@@ -67,6 +71,11 @@ async def open_backend(config: BackendConfig) -> AsyncIterator[AnyBackend]:
 
             async with RemoteBackend.opened(config.url, config.api_key) as remote:
                 yield remote
+        case "llm":
+            from pilothouse.adapters.backends.llm.opening import opened  # noqa: PLC0415
+
+            async with opened(config) as llm:
+                yield llm
         case "script":
             from pilothouse.adapters.backends.script import ScriptBackend  # noqa: PLC0415
 

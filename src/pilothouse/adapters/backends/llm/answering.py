@@ -1,0 +1,227 @@
+"""One request of a turn to a model: the conversation made short enough, asked, heard, and what it cost told.
+
+Imports the model library; ``backend`` imports this when it is first needed. Keeps nothing of a turn but the summary
+that it had to make for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+
+from pydantic_ai.direct import model_request, model_request_stream
+from pydantic_ai.messages import ModelMessage, ModelRequest
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.usage import RequestUsage
+
+from pilothouse.adapters.backends.llm import compaction
+from pilothouse.adapters.backends.llm.config import LlmConfig
+from pilothouse.adapters.backends.llm.conversation import characters, conversation, since_compaction
+from pilothouse.adapters.backends.llm.failures import failure, too_long
+from pilothouse.adapters.backends.llm.hearing import Hearing
+from pilothouse.adapters.backends.llm.provider import Provider
+from pilothouse.adapters.backends.llm.together import together
+from pilothouse.core.chat.backend import BackendEvent, Completed, Failed, Noticed, Paused, Spent
+from pilothouse.core.chat.request import BackendRequest, ChatModel
+from pilothouse.core.run.usage import Usage
+from pilothouse.core.tools.spec import ToolSpec
+from pilothouse.errors import BackendFailed
+
+Priced = Callable[[str, Usage], Usage]
+
+SUMMARY_S = 120.0
+"""How long a summary may take."""
+MAX_TITLE = 60
+_TITLE = "Write a title of at most six words for a conversation that begins like this. Only the title.\n\n"
+_TITLE_SOURCE = 2_000
+_AROUND_TITLES = " \t\"'*#`.“”"
+_SUMMARIES = 256
+"""Turns whose summaries are kept; one that is not known any more is made again."""
+_SHORT_RESULT = 2_000
+"""Characters that are kept of each tool result of a turn that alone is too long."""
+_THINKING = re.compile(r"<think>.*?</think>", re.DOTALL)
+
+
+class Answering:
+    def __init__(self, config: LlmConfig, priced: Priced) -> None:
+        self._config = config
+        self._priced = priced
+        self._provider = Provider(config)
+        self._summaries: OrderedDict[str, str] = OrderedDict()
+        self._context: dict[str, int] = {}
+        """Tokens that a model takes, where its server tells."""
+
+    async def close(self) -> None:
+        await self._provider.close()
+
+    async def answer(self, request: BackendRequest) -> AsyncGenerator[list[BackendEvent]]:
+        """What the model says. Raises ``BackendFailed``."""
+        async with aclosing(together(self._answer(request))) as batches:
+            async for batch in batches:
+                yield batch
+
+    async def _answer(self, request: BackendRequest) -> AsyncGenerator[Sequence[BackendEvent]]:
+        model = self._named(request.model)
+        summary = self._summaries.get(request.turn_id, "")
+        asked = conversation(request, summary=summary)
+        size = characters(asked, request.tools)
+        if request.history and not summary and compaction.due(size, self._takes(model)):
+            async for events in self._compact(request, model, size):
+                yield events
+            asked = self._shortened(request, model)
+        shortest = False
+        while True:
+            heard = False
+            try:
+                async with aclosing(self._stream(request, model, asked)) as said:
+                    async for events in said:
+                        heard = True
+                        yield events
+                return
+            except Exception as error:
+                if heard or not too_long(error):
+                    raise self._failed(error, model) from error
+            if request.history and request.turn_id not in self._summaries:
+                async for events in self._compact(request, model, characters(asked, request.tools)):
+                    yield events
+                asked = self._shortened(request, model)
+            elif not shortest:
+                shortest = True
+                summary = self._summaries.get(request.turn_id, "")
+                asked = conversation(request, summary=summary, most=_SHORT_RESULT)
+            else:
+                yield [Failed(message=self._too_much(model), code="context_limit")]
+                return
+
+    async def _stream(
+        self, request: BackendRequest, model: str, asked: list[ModelMessage]
+    ) -> AsyncGenerator[Sequence[BackendEvent]]:
+        taken = {block.id for block in request.blocks if hasattr(block, "id")}
+        hearing = Hearing(taken)
+        parameters = ModelRequestParameters(function_tools=[definition(tool) for tool in request.tools])
+        async with model_request_stream(
+            self._provider.model(model),
+            asked,
+            model_settings=self._provider.settings,
+            model_request_parameters=parameters,
+        ) as stream:
+            async for event in stream:
+                if events := list(hearing.hear(event, cut=stream.finish_reason == "length")):
+                    yield events
+            reason, answer = stream.finish_reason, stream.get()
+        ends: list[BackendEvent] = [self._spent(answer.usage, answer.model_name or model)]
+        if hearing.calls:
+            ends.append(Paused(checkpoint_id="", pending=tuple(hearing.calls)))
+        elif reason == "content_filter":
+            ends.append(Failed(message=f"{self._config.place} withheld the answer", code="content_filter"))
+        elif reason is not None:
+            if reason == "length":
+                ends.append(Noticed(kind="truncated", data={"reason": "the answer reached its longest length"}))
+            ends.append(Completed(reason="" if reason == "stop" else reason))
+        yield ends  # without a reason to end, it was cut off: the turn says so
+
+    def _spent(self, usage: RequestUsage, model: str) -> Spent:
+        used = Usage(
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cached_tokens=usage.cache_read_tokens,
+            cache_write_tokens=usage.cache_write_tokens,
+        )
+        priced = self._priced(model, used)
+        return Spent(
+            input_tokens=used.input_tokens,
+            output_tokens=used.output_tokens,
+            cached_tokens=used.cached_tokens,
+            model=model,
+            cost=None if priced.unpriced_tokens else priced.cost,
+        )
+
+    # Making a conversation shorter.
+
+    async def _compact(self, request: BackendRequest, model: str, size: int) -> AsyncGenerator[Sequence[BackendEvent]]:
+        """Have what was said before this turn summarised, and say so."""
+        yield [Noticed(kind="compaction_start", data={"messages": len(request.history)})]
+        most = compaction.room(size, self._takes(model))
+        while True:
+            text = compaction.transcript(since_compaction(request.history), most)
+            try:
+                answer = await self._text(f"{compaction.PROMPT}\n\n<conversation>\n{text}\n</conversation>", model)
+                break
+            except Exception as error:
+                if not too_long(error) or most <= compaction.SMALLEST:
+                    raise self._failed(error, model) from error
+                most = max(compaction.SMALLEST, most // 2)
+        summary, spent = answer
+        self._summaries[request.turn_id] = summary or "(nothing worth keeping)"
+        while len(self._summaries) > _SUMMARIES:
+            self._summaries.popitem(last=False)
+        yield [spent, Noticed(kind="compaction_done", data={"summary": self._summaries[request.turn_id]})]
+
+    def _shortened(self, request: BackendRequest, model: str) -> list[ModelMessage]:
+        asked = conversation(request, summary=self._summaries[request.turn_id])
+        if compaction.due(characters(asked, request.tools), self._takes(model)):
+            return conversation(request, summary=self._summaries[request.turn_id], most=_SHORT_RESULT)
+        return asked
+
+    async def _text(self, prompt: str, model: str) -> tuple[str, Spent]:
+        """A short answer to a question on its own. Raises what the library does, ``TimeoutError``."""
+        question: list[ModelMessage] = [ModelRequest.user_text_prompt(prompt)]
+        async with asyncio.timeout(SUMMARY_S):
+            answer = await model_request(self._provider.model(model), question, model_settings=self._provider.settings)
+        return _THINKING.sub("", answer.text or "").strip(), self._spent(answer.usage, answer.model_name or model)
+
+    def _too_much(self, model: str) -> str:
+        return (
+            f"This is more than {model} takes at once, even with all that was said before in short. Begin a new chat, "
+            "or choose a model that takes more."
+        )
+
+    # Everything else.
+
+    async def title(self, message: str, model: str) -> str:
+        """Raises ``BackendFailed``."""
+        name = self._named(model)
+        try:
+            text, _ = await self._text(_TITLE + message[:_TITLE_SOURCE], name)
+        except Exception as error:
+            raise self._failed(error, name) from error
+        return title_of(text)
+
+    async def models(self) -> list[ChatModel]:
+        """Raises ``BackendFailed``."""
+        try:
+            found = await self._provider.models()
+        except Exception as error:
+            raise self._failed(error, self._config.model) from error
+        self._context = {model.id: model.context_tokens for model in found if model.context_tokens}
+        return found
+
+    def _takes(self, model: str) -> int:
+        return self._config.context_tokens or self._context.get(model, 0)
+
+    def _named(self, model: str) -> str:
+        if name := model or self._config.model:
+            return name
+        raise BackendFailed("No model is chosen: set PILOTHOUSE_LLM_MODEL, or name one with the message")
+
+    def _failed(self, error: Exception, model: str) -> BackendFailed:
+        return error if isinstance(error, BackendFailed) else failure(error, self._config, model)
+
+
+def definition(tool: ToolSpec) -> ToolDefinition:
+    """``strict``: providers would change the schema, and no tool is asked whether it minds."""
+    schema = {"type": "object", "properties": {}, **tool.parameters}
+    return ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=schema, strict=False)
+
+
+def title_of(text: str) -> str:
+    """The first line, without what models put around titles. Raises ``BackendFailed`` when there is none."""
+    line = next((line for line in text.splitlines() if line.strip()), "")
+    title = re.sub(r"^title\s*:", "", line.strip(_AROUND_TITLES), flags=re.IGNORECASE).strip(_AROUND_TITLES)
+    if not title:
+        raise BackendFailed("the model made no title")
+    return title if len(title) <= MAX_TITLE else f"{title[: MAX_TITLE - 1].rstrip()}…"

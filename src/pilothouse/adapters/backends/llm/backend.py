@@ -1,0 +1,94 @@
+"""The backend ``llm``: a language model answers, by whoever speaks one of the common wires.
+
+Stateless: each request of a turn brings the whole conversation. The model library is heavy, and imported on a thread
+when the first request comes, so that a server starts without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pilothouse.adapters.backends.llm.config import LlmConfig, check
+from pilothouse.core.chat.backend import BackendEvent
+from pilothouse.core.chat.calls import Features
+from pilothouse.core.chat.effects import AbortBackend, AnswerBackend, MakeTitle, SteerBackend
+from pilothouse.core.chat.request import BackendRequest, ChatModel, ToolReport
+from pilothouse.errors import BackendFailed, Unavailable
+
+if TYPE_CHECKING:
+    from pilothouse.adapters.backends.llm.answering import Answering, Priced
+
+T = TypeVar("T")
+
+LISTING_S = 30.0
+TITLE_S = 60.0
+
+
+class LlmBackend:
+    """Implements the engine's ``Backend`` port."""
+
+    name = "llm"
+    features = Features(titles=True, repeats=True)
+
+    def __init__(self, config: LlmConfig, priced: Priced) -> None:
+        """``priced``: usage of a model with its cost, see ``adapters.agents.pricing``.
+
+        Raises ``BadInput`` for settings that are wrong, ``Unavailable`` for what is missing."""
+        check(config)
+        if any(importlib.util.find_spec(package) is None for package in ("pydantic_ai", "openai", "anthropic")):
+            raise Unavailable("language models need a package that is not installed: pip install 'pilothouse[llm]'")
+        self._config = config
+        self._priced = priced
+        self._answering: Answering | None = None
+        self._opening = asyncio.Lock()
+
+    async def call(self, request: BackendRequest) -> AsyncIterator[Sequence[BackendEvent]]:
+        answering = await self._open()
+        async with aclosing(answering.answer(request)) as batches:
+            async for batch in batches:
+                yield batch
+
+    async def report(self, report: ToolReport) -> None:
+        raise BackendFailed("a language model gets results with its next request")
+
+    async def steer(self, steer: SteerBackend) -> None:
+        raise BackendFailed("a language model hears what is said meanwhile with its next request")
+
+    async def abort(self, abort: AbortBackend) -> None:
+        """Closing its request is all there is to it."""
+
+    async def answer(self, answer: AnswerBackend) -> None:
+        raise BackendFailed("a language model asks for no permissions")
+
+    async def title(self, make: MakeTitle) -> str:
+        answering = await self._open()
+        return await self._within(TITLE_S, answering.title(make.message, make.model))
+
+    async def models(self) -> list[ChatModel]:
+        answering = await self._open()
+        return await self._within(LISTING_S, answering.models())
+
+    async def close(self) -> None:
+        """End all requests and connections. Idempotent."""
+        answering, self._answering = self._answering, None
+        if answering is not None:
+            await answering.close()
+
+    async def _open(self) -> Answering:
+        async with self._opening:
+            if self._answering is None:
+                module = await asyncio.to_thread(importlib.import_module, "pilothouse.adapters.backends.llm.answering")
+                self._answering = module.Answering(self._config, self._priced)
+            return self._answering
+
+    async def _within(self, seconds: float, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            async with asyncio.timeout(seconds):
+                return await work
+        except TimeoutError:
+            raise BackendFailed(f"{self._config.place} did not answer within {seconds:g} s", transient=True) from None

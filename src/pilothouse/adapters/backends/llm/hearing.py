@@ -1,0 +1,102 @@
+"""What a model streams, as events of a backend. One reader per request; asks and decides nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import msgspec
+from pydantic_ai.messages import (
+    ModelResponseStreamEvent,
+    PartDeltaEvent,
+    PartEndEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    ToolCallPart,
+    ToolCallPartDelta,
+)
+
+from pilothouse.core.chat.backend import (
+    BackendEvent,
+    Said,
+    Thought,
+    ToolAnswered,
+    ToolArguments,
+    ToolCalled,
+    ToolGenerating,
+)
+
+_SHOWN = 200
+"""Characters of arguments that could not be read that are repeated to the model."""
+
+
+class Hearing:
+    """``taken``: ids of calls of this turn's earlier requests. Some servers count from nought each time."""
+
+    def __init__(self, taken: Collection[str] = ()) -> None:
+        self._taken = set(taken)
+        self._ids: dict[int, str] = {}
+        self.calls: list[str] = []
+        """The calls of this answer, whole ones and those that went wrong."""
+
+    def hear(self, event: ModelResponseStreamEvent, *, cut: bool) -> Iterator[BackendEvent]:
+        """``cut``: the answer has ended by now, for want of room."""
+        match event:
+            case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
+                if text:
+                    yield Said(text)
+            case PartStartEvent(part=ThinkingPart(content=text)):
+                yield Thought(text, begins=True)
+            case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=more)):
+                if more:
+                    yield Thought(more)
+            case PartEndEvent(part=ThinkingPart()):
+                yield Thought(ends=True)
+            case PartStartEvent(index=index, part=ToolCallPart() as part):
+                id = self._ids[index] = self._own(part.tool_call_id)
+                yield ToolGenerating(id=id, name=part.tool_name)
+                yield from self._arguments(index, part.args)
+            case PartDeltaEvent(index=index, delta=ToolCallPartDelta(args_delta=args)):
+                yield from self._arguments(index, args)
+            case PartEndEvent(index=index, part=ToolCallPart() as part):
+                yield from self._called(self._ids[index], part, cut)
+
+    def _arguments(self, index: int, args: Any) -> Iterator[BackendEvent]:
+        delta = args if isinstance(args, str) else json.dumps(args) if args else ""
+        if delta:
+            yield ToolArguments(id=self._ids[index], delta=delta)
+
+    def _called(self, id: str, part: ToolCallPart, cut: bool) -> Iterator[BackendEvent]:
+        self.calls.append(id)
+        arguments, wrong = _read(part.args)
+        if cut:
+            wrong = "The answer was cut off in the middle of this call, so it was not executed. Make it shorter."
+        if wrong:  # its result first: so nobody executes it, and the model hears why
+            yield ToolCalled(id=id, name=part.tool_name, partial=True)
+            yield ToolAnswered(id=id, name=part.tool_name, success=False, error=wrong)
+        yield ToolCalled(id=id, name=part.tool_name, arguments=arguments)
+
+    def _own(self, id: str) -> str:
+        own, number = id, 2
+        while own in self._taken:
+            own, number = f"{id}_{number}", number + 1
+        self._taken.add(own)
+        return own
+
+
+def _read(args: str | dict[str, Any] | None) -> tuple[dict[str, Any], str]:
+    """The arguments, or what is wrong with them. None, and an empty text, are no arguments."""
+    if isinstance(args, dict):
+        return args, ""
+    text = (args or "").strip() or "{}"
+    try:
+        read = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        return {}, f"The arguments are not valid JSON ({error}): {text[:_SHOWN]}"
+    if isinstance(read, dict):
+        return read, ""
+    return {}, f"The arguments have to be a JSON object: {text[:_SHOWN]}"
