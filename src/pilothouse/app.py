@@ -53,15 +53,20 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
     from pilothouse.adapters.store.output import FileLogStore
     from pilothouse.adapters.system.clock import SystemClock
     from pilothouse.adapters.system.ids import Uuid7Ids
+    from pilothouse.adapters.vault.opening import open_vault
+    from pilothouse.adapters.vault.provider import HttpProvider
     from pilothouse.adapters.work.local import LocalExecutor
     from pilothouse.core.auth.rates import per_minute
+    from pilothouse.core.credentials.services import services
     from pilothouse.core.plan.kind import PlanKind
     from pilothouse.engine.access import Access
     from pilothouse.engine.agents import AgentCatalogue
     from pilothouse.engine.chats import Chats
+    from pilothouse.engine.credentials import Credentials
     from pilothouse.engine.janitor import Janitor
     from pilothouse.engine.keys import Keys
     from pilothouse.engine.kinds import REGISTRY
+    from pilothouse.engine.oauth import OAuth
     from pilothouse.engine.plan_effects import PlanEffects
     from pilothouse.engine.plans import Plans
     from pilothouse.engine.queries import Queries
@@ -85,6 +90,9 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
         store = await open_event_store(settings.database_url or data_dir / "pilothouse.db")
         stack.push_async_callback(store.close)
         epoch = await store.take_ownership()
+        credentials = Credentials(open_vault(data_dir, settings.vault_key), clock, services(settings.oauth_services))
+        oauth = OAuth(credentials, HttpProvider(), clock, secrets.token_bytes)
+        stack.push_async_callback(oauth.close)
         executor = await stack.enter_async_context(LocalExecutor(data_dir, epoch, settings.orphan_grace))
         git = GitAdapter()
         logs = FileLogStore(executor.outputs)
@@ -152,6 +160,8 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
             chats=chats,
             tools=tools,
             backend=backend,
+            credentials=credentials,
+            oauth=oauth,
         )
         if not supervisor.live:  # a run between two commands needs the life of the warden that it was placed on
             with contextlib.suppress(PilothouseError):

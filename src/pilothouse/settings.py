@@ -24,6 +24,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from pilothouse.core.credentials.services import Given
 from pilothouse.core.run.agents import AgentConfig
 from pilothouse.errors import BadInput
 
@@ -36,6 +37,13 @@ def _endpoint(url: str) -> str:
     parts = urlsplit(url)
     if url and (parts.scheme not in ("http", "https") or not parts.hostname):
         raise ValueError("an address begins with http:// or https://")
+    return url
+
+
+def _private(url: str) -> str:
+    parts = urlsplit(_endpoint(url))
+    if parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "::1", "localhost"):
+        raise ValueError("tokens go over https:// only, but for this machine's own addresses")
     return url
 
 
@@ -55,6 +63,22 @@ class AgentSettings(BaseModel):
     api_key_env: str = ""
     model: str = ""
     env: dict[str, str] = {}
+
+
+class OAuthSettings(BaseModel):
+    """What is set for one service: a table ``[oauth.NAME]`` in ``config.toml``, or JSON in ``PILOTHOUSE_OAUTH``."""
+
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+    client_id: str = ""
+    client_secret: SecretStr = SecretStr("")
+    authorize_url: Annotated[str, AfterValidator(_private)] = ""
+    token_url: Annotated[str, AfterValidator(_private)] = ""
+    revoke_url: Annotated[str, AfterValidator(_private)] = ""
+    api_url: Annotated[str, AfterValidator(_private)] = ""
+    redirect_url: Annotated[str, AfterValidator(_private)] = ""
+    scopes: list[str] = []
+    scope_parameter: str = ""
 
 
 class Settings(BaseSettings):
@@ -136,6 +160,15 @@ class Settings(BaseSettings):
         validation_alias="copilot_enable_headless_api",
         description="`true`: the headless API answers. Anything else: it is off.",
     )
+    vault_key: Literal["auto", "file", "keychain"] = Field(
+        default="auto",
+        description="Where the key of a new vault of credentials goes: `keychain`, the system's; `file`, beside the vault; "
+        "by default the keychain where there is one.",
+    )
+    oauth: dict[str, OAuthSettings] = Field(
+        default={},
+        description="Per service: `clientId`, `clientSecret`, `scopes`, addresses; see docs/credentials.md.",
+    )
     prices: Path | None = Field(
         default=None, description="The price table; by default `prices.toml` beside `config.toml`, if there is one."
     )
@@ -166,6 +199,16 @@ class Settings(BaseSettings):
         """What is set for agents, as the adapters take it."""
         return {name: msgspec.convert(given.model_dump(), AgentConfig) for name, given in self.agents.items()}
 
+    @property
+    def oauth_services(self) -> dict[str, Given]:
+        """What is set for services."""
+        return {
+            name: msgspec.convert(
+                given.model_dump() | {"client_secret": given.client_secret.get_secret_value()}, Given
+            )
+            for name, given in self.oauth.items()
+        }
+
 
 def _config_file() -> Path:
     default = platformdirs.user_config_path("pilothouse", appauthor=False) / "config.toml"
@@ -179,23 +222,29 @@ def read_settings(**flags: Any) -> Settings:
     except ValidationError as error:
         raise _wrong(error) from error
     except SettingsError as error:
-        raise BadInput("is not the JSON that it has to be", field="PILOTHOUSE_AGENTS", fix=_AGENTS_FIX) from error
+        table = "oauth" if '"oauth"' in str(error) else "agents"
+        fix = _TABLES[table][1]
+        raise BadInput("is not the JSON that it has to be", field=f"PILOTHOUSE_{table.upper()}", fix=fix) from error
     except (ValueError, RecursionError, OSError) as error:  # what a file can hold that is no TOML
         raise BadInput(f"{_config_file()}: {error}", field="PILOTHOUSE_CONFIG", fix="see docs/settings.md") from error
 
 
-_AGENTS_FIX = "see docs/agents.md"
+_TABLES: dict[str, tuple[type[BaseModel], str]] = {
+    "agents": (AgentSettings, "see docs/agents.md"),
+    "oauth": (OAuthSettings, "see docs/credentials.md"),
+}
 
 
 def _wrong(error: ValidationError) -> BadInput:
-    """The first thing that is wrong, named as people write it: what is set per agent has no variable of its own."""
+    """The first thing that is wrong, named as people write it: what is set in a table has no variable of its own."""
     first = error.errors()[0]
     name, *inside = map(str, first["loc"])
-    message, fix = str(first["msg"]).removeprefix("Value error, "), _AGENTS_FIX
+    message = str(first["msg"]).removeprefix("Value error, ")
     if not inside:
         return BadInput(message, field=f"PILOTHOUSE_{name.upper()}", fix="see docs/settings.md")
+    model, fix = _TABLES[name]
     if first["type"] == "extra_forbidden":
-        known = {field.lower(): field for field in map(to_camel, AgentSettings.model_fields)}
+        known = {field.lower(): field for field in map(to_camel, model.model_fields)}
         near = difflib.get_close_matches(inside[-1].lower().replace("_", ""), known, n=1)
         message = "there is no such setting"
         fix = f"did you mean {known[near[0]]!r}?" if near else f"there are {', '.join(known.values())}"

@@ -23,7 +23,10 @@ from pilothouse.adapters.store.memory import MemoryWorld as StoreWorld
 from pilothouse.adapters.store.memory_output import MemoryLogStore
 from pilothouse.adapters.system.clock import SystemClock
 from pilothouse.adapters.system.ids import Uuid7Ids
+from pilothouse.adapters.vault.memory import MemoryVault
+from pilothouse.adapters.vault.provider import HttpProvider
 from pilothouse.adapters.work.memory import MemoryExecutor, MemoryProgram, MemoryWarden
+from pilothouse.core.credentials.services import Given, services
 from pilothouse.core.plan.kind import PlanKind
 from pilothouse.core.plan.spec_parse import plan_from_data
 from pilothouse.core.run.commands import Command
@@ -32,7 +35,9 @@ from pilothouse.engine.access import Access
 from pilothouse.engine.agents import AgentCatalogue
 from pilothouse.engine.chat_ports import Backend
 from pilothouse.engine.chats import Chats
+from pilothouse.engine.credentials import Credentials
 from pilothouse.engine.keys import Keys
+from pilothouse.engine.oauth import OAuth
 from pilothouse.engine.kinds import REGISTRY
 from pilothouse.engine.plan_effects import PlanEffects
 from pilothouse.engine.plans import Origin, Plans
@@ -62,6 +67,8 @@ class World:
         self.warden = MemoryWarden(self.clock, self.program, self.logs)
         self.backend: Backend = MemoryBackend()
         self.tools = ToolRegistry()
+        self.vault = MemoryVault()
+        self.outside: dict[str, Given] = {}
 
     def program(self, command: Command, _: str) -> MemoryProgram:
         """``write NAME`` (or ``echo … > NAME``) writes that file and says so, ``fail`` exits with 1, ``hang`` waits for
@@ -129,6 +136,7 @@ class World:
                     clock=self.clock,
                     ids=ids,
                 )
+                credentials = Credentials(self.vault, self.clock, services(self.outside))
                 yield Services(
                     supervisor=supervisor,
                     runs=Runs(supervisor, store),
@@ -143,6 +151,8 @@ class World:
                     chats=chats,
                     tools=self.tools,
                     backend=self.backend,
+                    credentials=credentials,
+                    oauth=OAuth(credentials, HttpProvider(), self.clock, secrets.token_bytes),
                 )
 
 

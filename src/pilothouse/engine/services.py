@@ -8,7 +8,9 @@ from pilothouse.engine.access import Access
 from pilothouse.engine.agents import AgentCatalogue
 from pilothouse.engine.chat_ports import Backend
 from pilothouse.engine.chats import Chats
+from pilothouse.engine.credentials import Credentials
 from pilothouse.engine.keys import Keys
+from pilothouse.engine.oauth import OAuth
 from pilothouse.engine.plans import Plans
 from pilothouse.engine.ports import Clock
 from pilothouse.engine.queries import Queries
@@ -36,3 +38,5 @@ class Services:
     chats: Chats
     tools: ToolRegistry
     backend: Backend
+    credentials: Credentials
+    oauth: OAuth
