@@ -23,10 +23,10 @@ FLOORS = {
     "core": frozenset({"core", "errors"}),
     "engine": frozenset({"engine", "core", "errors"}),
     "adapters": frozenset({"adapters", "core", "errors"}),
-    "settings": frozenset({"core", "errors"}),
+    "settings": frozenset({"core", "errors", "owner"}),
     "owner": frozenset({"errors"}),
     # What programs import: it knows a server only by what comes over the wire, so nothing of the engine.
-    "client": frozenset({"client", "core", "errors", "owner"}),
+    "client": frozenset({"client", "core", "errors", "settings", "owner"}),
     "interfaces": frozenset({"interfaces", "client", "engine", "core", "errors", "settings", "owner"}),
 }
 WIRING = frozenset({"app", "doctor", "__main__"})

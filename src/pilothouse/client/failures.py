@@ -37,6 +37,16 @@ class ServerFailed(PilothouseError):
     code = "server_failed"
 
 
+class Unreachable(Unavailable):
+    """Raised when no answer came. ``sent``: the request may have been heard all the same."""
+
+    code = "unreachable"
+
+    def __init__(self, message: str, *, sent: bool = True) -> None:
+        self.sent = sent
+        super().__init__(message)
+
+
 def failure(status: int, data: bytes, *, see: str = "") -> PilothouseError:
     """The error that an answer with ``status`` and the body ``data`` stands for. Its ``code`` is the server's own.
     ``see`` is added to what nobody planned for."""

@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from pilothouse.errors import Unavailable
-from pilothouse.owner import Owner, private_dir, read_owner
+from pilothouse.owner import Owner, private_dir, read_owner, settings_mark
 
 START_PATIENCE = 20.0
 """Seconds until an owner that was started must answer."""
@@ -50,11 +50,13 @@ class SocketConnection(http.client.HTTPConnection):
 def find_owner(data_dir: Path, warn: Callable[[str], None]) -> Owner:
     """The owner of a data directory, which is started in the background when there is none.
 
-    ``warn`` is told when it is of another version. Raises ``Unavailable``, quoting the end of the owner's log, when
-    none comes to life."""
+    ``warn`` is told when it is of another version, or has other settings. Raises ``Unavailable``, quoting the end of
+    the owner's log, when none comes to life."""
     owner = live_owner(data_dir)
     if owner is not None:
         owner = _same_version(data_dir, owner, warn)
+    if owner is not None:
+        owner = _same_settings(data_dir, owner, warn)
     return owner or start_owner(data_dir)
 
 
@@ -91,6 +93,18 @@ def _same_version(data_dir: Path, owner: Owner, warn: Callable[[str], None]) -> 
         _await_end(data_dir, owner.pid)
         return None  # 409: it became somebody's server meanwhile
     warn(f"warning: {what}; restart `pilothouse serve`")
+    return owner
+
+
+def _same_settings(data_dir: Path, owner: Owner, warn: Callable[[str], None]) -> Owner | None:
+    """An owner in the background that was started with other settings than a new one would have makes room for that
+    one, but not while anything runs on it."""
+    if owner.mode != "background" or not owner.settings or owner.settings == settings_mark():
+        return owner
+    if _status(owner, "POST", "/api/owner/step-down?when=idle") == http.client.ACCEPTED:
+        _await_end(data_dir, owner.pid)
+        return None
+    warn("note: the server was started with other settings than yours; yours hold once what it runs has ended")
     return owner
 
 
