@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from pilothouse.core.chat.backend import BackendEvent
 from pilothouse.core.chat.calls import Features
@@ -52,6 +52,24 @@ class Backend(Protocol):
 
     async def models(self) -> list[ChatModel]:
         """Raises ``BackendFailed`` when it cannot be asked."""
+        ...
+
+
+class PassedOn(NamedTuple):
+    """What a backend answers to a request that is not ours. ``headers``: those that say what the body is."""
+
+    status: int
+    headers: Mapping[str, str]
+    chunks: AsyncIterator[bytes]
+
+
+@runtime_checkable
+class PassesOn(Protocol):
+    """A backend that clients may speak to themselves, in its own words."""
+
+    def pass_on(self, body: bytes) -> AbstractAsyncContextManager[PassedOn]:
+        """Hand on the body of a turn's request, and what is answered, as it is. Leaving ends it. Raises
+        ``BackendFailed`` when it cannot be asked."""
         ...
 
 

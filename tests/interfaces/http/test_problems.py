@@ -11,7 +11,7 @@ from tests.interfaces.http.doors import inside, run
 from tests.interfaces.http.test_plans import refusal
 
 from pilothouse import errors
-from pilothouse.errors import BadInput, GitFailed, PilothouseError
+from pilothouse.errors import BadInput, Busy, GitFailed, PilothouseError
 from pilothouse.interfaces.http.limits import MAX_BODY
 from pilothouse.interfaces.http.problems import SCHEMA, Malformed, NoCredential, TooManyTries, problem, status_of
 
@@ -22,6 +22,7 @@ EXPECTED: dict[type[PilothouseError], int] = {
     errors.Gone: 410,
     errors.Denied: 403,
     errors.Refused: 409,
+    errors.Busy: 409,
     errors.Unavailable: 503,
     errors.StoreFailed: 503,
     errors.WrongSequence: 409,
@@ -43,6 +44,8 @@ def tree(root: type[PilothouseError] = PilothouseError) -> Iterator[type[Pilotho
 
 
 def make(cls: type[PilothouseError]) -> PilothouseError:
+    if cls is Busy:
+        return Busy("it is so", active_turn_id="0192")
     return GitFailed(["git", "merge"], 1, "boom") if cls is GitFailed else cls("it is so")
 
 

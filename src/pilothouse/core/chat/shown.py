@@ -80,6 +80,11 @@ class Shown:
         """Open approvals, by wait: which call they are about."""
         self._leg_open = False
 
+    @property
+    def ended(self) -> bool:
+        """Whether no leg is open: the last event of one was shown, and none has begun since."""
+        return not self._leg_open
+
     def show(self, recorded: Recorded) -> Json | None:
         """What clients are shown of the next event; None: nothing."""
         handler = _HANDLERS.get(type(recorded.event))

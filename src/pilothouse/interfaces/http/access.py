@@ -20,6 +20,7 @@ from pilothouse.interfaces.http.guard import OPEN_PATHS, principal_of
 
 _NODE = "/api/plans/{plan_id}/nodes/{node}"
 _WORKFLOW = "/api/workflows/{workflow_id}"
+_CHAT = "/api/copilot/chats/{chat_id}"
 
 ROUTES: Mapping[str, Action] = MappingProxyType(
     {
@@ -45,6 +46,33 @@ ROUTES: Mapping[str, Action] = MappingProxyType(
         f"POST {_WORKFLOW}/edit": Action.CHANGE_WORKFLOWS,
         f"POST {_WORKFLOW}/revert": Action.CHANGE_WORKFLOWS,
         f"POST {_WORKFLOW}/run": Action.START_RUNS,
+        "POST /api/v1/copilot/chat": Action.SEND,
+        "POST /api/copilot/chat": Action.SEND,
+        "GET /api/copilot/chat": Action.READ_CHATS,
+        "GET /api/copilot/chat/stream": Action.READ_CHATS,
+        "POST /api/copilot/chat/abort": Action.SEND,
+        "POST /api/copilot/chat/stop": Action.SEND,
+        "POST /api/copilot/chat/steer": Action.SEND,
+        "POST /api/copilot/chat/rename": Action.CHANGE_CHATS,
+        "GET /api/copilot/chats": Action.READ_CHATS,
+        f"GET {_CHAT}": Action.READ_CHATS,
+        f"PATCH {_CHAT}": Action.CHANGE_CHATS,
+        f"DELETE {_CHAT}": Action.DELETE_CHATS,
+        f"GET {_CHAT}/messages": Action.READ_CHATS,
+        f"POST {_CHAT}/fork": Action.CHANGE_CHATS,
+        f"GET {_CHAT}/checkpoints": Action.READ_CHATS,
+        f"POST {_CHAT}/revert": Action.CHANGE_WORKFLOWS,
+        f"GET {_CHAT}/export": Action.READ_CHATS,
+        "POST /api/copilot/feedback": Action.CHANGE_CHATS,
+        "POST /api/copilot/confirm": Action.ANSWER_APPROVALS,
+        "GET /api/copilot/auto-allowed-tools": Action.READ_CHATS,
+        "POST /api/copilot/auto-allowed-tools": Action.ANSWER_APPROVALS,
+        "DELETE /api/copilot/auto-allowed-tools": Action.ANSWER_APPROVALS,
+        "POST /api/copilot/execute-tool": Action.SEND,
+        "POST /api/copilot/execute-copilot-server-tool": Action.SEND,
+        "POST /api/copilot/tools/mark-complete": Action.SEND,
+        "GET /api/tools": Action.READ_TOOLS,
+        "GET /api/commands": Action.READ_SERVER,
         "GET /api/runs": Action.READ_RUNS,
         "GET /api/runs/{run_id}": Action.READ_RUNS,
         "DELETE /api/runs/{run_id}": Action.DELETE_RUNS,

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from pilothouse.engine.services import Services
+from pilothouse.errors import BackendFailed
 from pilothouse.interfaces.http.describe import answer
 from pilothouse.interfaces.http.wire import Json
 
@@ -36,6 +37,15 @@ _MODEL: dict[str, Any] = {
     "priced": False,
 }
 
+_CHAT_MODEL: dict[str, Any] = {
+    "id": "qwen3",
+    "name": "Qwen 3",
+    "contextTokens": 32768,
+    "reasoning": True,
+    "default": True,
+    "backend": "llm",
+}
+
 Fresh = Annotated[bool, Query(description="Ask the programs again instead of what they said within the hour.")]
 
 
@@ -48,11 +58,27 @@ def make_agents(services: Services) -> APIRouter:
         """Every agent there is a driver for, installed or not."""
         return Json({"agents": msgspec.to_builtins(await agents.agents(fresh=fresh))})
 
-    @router.get("/models", responses=answer({"models": [_MODEL]}))
+    @router.get("/models", responses=answer({"models": [_MODEL], "chatModels": [_CHAT_MODEL], "chatProblem": ""}))
     async def list_models(
         agent: Annotated[str | None, Query(description="Only those of this agent.")] = None, fresh: Fresh = False
     ) -> Response:
-        """The models that installed agents say they can use."""
-        return Json({"models": msgspec.to_builtins(await agents.models(agent, fresh=fresh))})
+        """The models that installed agents say they can use (`models`), and those that answer in conversations
+        (`chatModels`); `chatProblem` is why nobody can say which."""
+        found: dict[str, Any] = {"models": msgspec.to_builtins(await agents.models(agent, fresh=fresh))}
+        if agent is None:
+            found |= await _chat_models(services)
+        return Json(found)
 
     return router
+
+
+async def _chat_models(services: Services) -> dict[str, Any]:
+    try:
+        models, problem = await services.chats.models(), ""
+    except BackendFailed as error:
+        models, problem = [], str(error)
+    backend = services.backend.name
+    return {
+        "chatModels": [{**msgspec.to_builtins(model), "backend": backend} for model in models],
+        "chatProblem": problem,
+    }

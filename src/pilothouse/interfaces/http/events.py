@@ -9,14 +9,13 @@ from fastapi import APIRouter, Header, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pilothouse.core.run.rows import RunRow
 from pilothouse.engine.services import Services
 from pilothouse.interfaces.http.describe import answer
 from pilothouse.interfaces.http.guard import principal_of
 from pilothouse.interfaces.http.problems import Malformed
 from pilothouse.interfaces.http.sse import EventStream
 from pilothouse.interfaces.http.streams import Wanted, all_streams, is_over, run_stream
-from pilothouse.interfaces.http.wire import Json, read_position
+from pilothouse.interfaces.http.wire import Json, read_position, read_seq
 
 LastEventId = Annotated[str | None, Header(description="Where a stream broke off; goes before `after`.")]
 
@@ -50,7 +49,7 @@ def make_events(services: Services, keepalive: float) -> APIRouter:
     ) -> Response:
         """A run's events; with `Accept: text/event-stream` as a stream to the end of its last leg."""
         row = await queries.run(run_id)
-        start = _seq(last_event_id or after, row)
+        start = read_seq(last_event_id or after, row)
         if "text/event-stream" in request.headers.get("accept", ""):
             if is_over(row, start):
                 return Response(status_code=204)
@@ -81,11 +80,3 @@ def make_events(services: Services, keepalive: float) -> APIRouter:
         return EventStream(all_streams(queries, start, wanted, keepalive))
 
     return router
-
-
-def _seq(given: str, row: RunRow) -> int:
-    if not (given.isascii() and given.isdecimal() and len(given) < 19):
-        raise Malformed(f"{given[:40]!r} is no sequence number", field="after", fix="give the id of the last event")
-    if int(given) > row.seq:
-        raise Malformed(f"lies beyond the last event, which is {row.seq}", field="after", fix="begin anew with 0")
-    return int(given)

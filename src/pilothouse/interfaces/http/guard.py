@@ -124,7 +124,7 @@ class _Door:
         try:
             principal = await self._admit(scope)
         except PilothouseError as error:
-            await problem(error)(scope, receive, send)
+            await problem(error, scope["path"])(scope, receive, send)
             return
         state = scope.setdefault("state", {})
         state["principal"] = principal

@@ -1,4 +1,5 @@
-"""The one translation from errors to HTTP: ``application/problem+json`` (RFC 9457) in one shape.
+"""The one translation from errors to HTTP: ``application/problem+json`` (RFC 9457) in one shape, but for the headless
+route, which has promised another.
 
 Owns which status an error has and what a client is told of it. An error that is not of the tree is a bug: the client
 learns only that, the server's own log the rest.
@@ -6,7 +7,7 @@ learns only that, the server's own log the rest.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -21,6 +22,7 @@ from pilothouse.core.auth.refusals import InvalidKey, NeedsScope, TooManyRequest
 from pilothouse.errors import (
     BackendFailed,
     BadInput,
+    Busy,
     Denied,
     ExecutorFailed,
     GitFailed,
@@ -32,6 +34,7 @@ from pilothouse.errors import (
     Unavailable,
     WrongSequence,
 )
+from pilothouse.interfaces.http import headless_errors
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -100,6 +103,7 @@ SCHEMA: dict[str, Any] = {
         "code": {"type": "string", "description": "For programs; never changes."},
         "field": {"type": "string", "description": "The offending field, in the caller's own terms."},
         "fix": {"type": "string", "description": "What to write instead."},
+        "activeStreamId": {"type": "string", "description": "`busy`: the turn that is going on."},
     },
 }
 EXAMPLE = {
@@ -117,11 +121,23 @@ def status_of(error: PilothouseError) -> HTTPStatus:
     return next(STATUS[cls] for cls in type(error).__mro__ if cls in STATUS)
 
 
-def problem(error: PilothouseError) -> Response:
-    """The answer to an expected failure."""
+def problem(error: PilothouseError, path: str = "") -> Response:
+    """The answer to an expected failure of a request for ``path``."""
     if isinstance(error, BadInput):
-        return _response(status_of(error), error.code, error.message, field=error.field, fix=error.fix)
-    return _response(status_of(error), error.code, str(error), _headers(error))
+        return _wrong(path, [error])
+    more = {"activeStreamId": error.active_turn_id} if isinstance(error, Busy) else {}
+    return _response(path, status_of(error), error.code, str(error), _headers(error), **more)
+
+
+def _wrong(path: str, errors: Sequence[BadInput]) -> Response:
+    """A problem is one, the first; the headless route tells all."""
+    first = errors[0]
+    if path != headless_errors.PATH:
+        return _response(path, status_of(first), first.code, first.message, field=first.field, fix=first.fix)
+    details = [{"field": error.field, "message": error.message, "fix": error.fix} for error in errors]
+    return headless_errors.headless_failure(
+        status_of(first), first.code, f"Invalid request: {first}", {"cache-control": "no-store"}, details=details
+    )
 
 
 def _headers(error: PilothouseError) -> dict[str, str]:
@@ -141,8 +157,11 @@ def _headers(error: PilothouseError) -> dict[str, str]:
 
 
 def _response(
-    status: HTTPStatus, code: str, detail: str, headers: Mapping[str, str] | None = None, **more: str
+    path: str, status: HTTPStatus, code: str, detail: str, headers: Mapping[str, str] | None = None, **more: str
 ) -> Response:
+    headers = {"cache-control": "no-store", **(headers or {})}
+    if path == headless_errors.PATH:
+        return headless_errors.headless_failure(status, code, detail, headers, **more)
     body = {
         "type": f"urn:pilothouse:problem:{code}",
         "title": status.phrase,
@@ -151,32 +170,29 @@ def _response(
         "code": code,
         **{name: value for name, value in more.items() if value},
     }
-    response = Response(msgspec.json.encode(body), status, headers, MEDIA_TYPE)
-    response.headers["cache-control"] = "no-store"
-    return response
+    return Response(msgspec.json.encode(body), status, headers, MEDIA_TYPE)
 
 
 def install(app: FastAPI) -> None:
     """Answer every failure of ``app`` with a problem."""
 
-    async def expected(_: Request, error: Exception) -> Response:
+    async def expected(request: Request, error: Exception) -> Response:
         assert isinstance(error, PilothouseError)
-        return problem(error)
+        return problem(error, request.scope["path"])
 
-    async def invalid(_: Request, error: Exception) -> Response:
+    async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return problem(_bad_input(error))
+        return _wrong(request.scope["path"], [_bad_input(each) for each in error.errors()])
 
-    async def refused(_: Request, error: Exception) -> Response:
+    async def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         status = HTTPStatus(error.status_code)
         detail = "there is no such route" if status is HTTPStatus.NOT_FOUND else error.detail
-        return _response(status, _CODES.get(status, "error"), detail, error.headers)
+        return _response(request.scope["path"], status, _CODES.get(status, "error"), detail, error.headers)
 
-    async def bug(_: Request, __: Exception) -> Response:
-        return _response(
-            HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "this should not have happened; the server's log says more"
-        )
+    async def bug(request: Request, _: Exception) -> Response:
+        detail = "this should not have happened; the server's log says more"
+        return _response(request.scope["path"], HTTPStatus.INTERNAL_SERVER_ERROR, "internal", detail)
 
     app.add_exception_handler(PilothouseError, expected)
     app.add_exception_handler(RequestValidationError, invalid)
@@ -184,12 +200,11 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, bug)  # the outermost layer: it raises on, so that the server logs
 
 
-def _bad_input(error: RequestValidationError) -> BadInput:
-    """The first thing that is wrong with a request, named as the plan files' errors name theirs."""
-    first = error.errors()[0]
-    kind, where = first["type"], first["loc"][1:]
+def _bad_input(error: dict[str, Any]) -> BadInput:
+    """One thing that is wrong with a request, named as the plan files' errors name theirs."""
+    kind, where = error["type"], error["loc"][1:]
     if kind == "json_invalid":
-        return Malformed(f"the body is not valid JSON: {first['ctx']['error']}, at byte {where[0]}")
+        return Malformed(f"the body is not valid JSON: {error['ctx']['error']}, at byte {where[0]}")
     if not where and kind in _NO_OBJECT:
         fix = "send a JSON object with Content-Type: application/json"
         return Malformed("the body is missing or no JSON object", fix=fix)
@@ -198,5 +213,5 @@ def _bad_input(error: RequestValidationError) -> BadInput:
         return BadInput("is not known here", field=field, fix="remove it")
     if kind == "missing":
         return BadInput("is missing", field=field, fix="give it")
-    message = str(first["msg"]).removeprefix("Value error, ")
+    message = str(error["msg"]).removeprefix("Value error, ")
     return BadInput(message[:1].lower() + message[1:], field=field)

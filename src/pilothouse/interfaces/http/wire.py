@@ -56,6 +56,15 @@ def read_position(cursor: str) -> int:
     return int(position)
 
 
+def read_seq(given: str, row: RunRow, field: str = "after") -> int:
+    """A place in a run's own stream. Raises ``Malformed``."""
+    if not (given.isascii() and given.isdecimal() and len(given) < 19):
+        raise Malformed(f"{given[:40]!r} is no sequence number", field=field, fix="give the id of the last event")
+    if int(given) > row.seq:
+        raise Malformed(f"lies beyond the last event, which is {row.seq}", field=field, fix="begin anew with 0")
+    return int(given)
+
+
 def page_cursor(row: RunRow) -> str:
     """Where a page of runs that ends with ``row`` is continued."""
     return base64.urlsafe_b64encode(_encoder.encode((row.created_at, row.id))).decode("ascii")

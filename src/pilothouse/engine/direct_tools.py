@@ -1,0 +1,67 @@
+"""One tool for one caller, outside any turn: the flow in which a client drives the tools itself.
+
+The same tools, owners and permits as in a turn; whom a turn would ask must be able to answer for themselves. Knows
+neither routes nor what tools do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pilothouse.core.auth.policy import Action, require
+from pilothouse.core.auth.principals import Principal
+from pilothouse.core.chat.calls import Offered
+from pilothouse.core.tools.policy import Mode
+from pilothouse.core.tools.spec import Permit, ToolAnswer, ToolContext
+from pilothouse.engine.chat_values import ChatView
+from pilothouse.engine.chats import Chats
+from pilothouse.engine.tools import ToolRegistry
+from pilothouse.errors import Denied, NotFound
+
+
+class DirectTools:
+    """Runs tools for whoever asks."""
+
+    def __init__(self, chats: Chats, tools: ToolRegistry) -> None:
+        self._chats = chats
+        self._tools = tools
+
+    async def run(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        principal: Principal,
+        *,
+        chat_id: str | None = None,
+        call_id: str = "",
+        workflow_id: str | None = None,
+    ) -> ToolAnswer:
+        """Run a tool, in the mode, with the permits and on the workflow and the workspace of a chat where one is named.
+
+        Raises ``NotFound`` for a chat or a tool, ``Denied`` for a tool that is not permitted, ``NeedsScope`` for one
+        that a person would be asked about."""
+        chat = await self._chats.get(chat_id, principal) if chat_id is not None else ChatView(id="", owner="")
+        mode = chat.mode or Mode.CHAT
+        offered = self._offered(name, self._tools.offered(mode, chat.permits, await self._chats.permits(principal)))
+        if offered.permit is Permit.DENY:
+            raise Denied(f"the tool {name} is not permitted")
+        if offered.permit is Permit.ASK:
+            require(principal, Action.ANSWER_APPROVALS)
+        context = ToolContext(
+            owner=principal.name,
+            chat_id=chat.id,
+            call_id=call_id,
+            mode=mode,
+            workflow_id=workflow_id or chat.workflow_id or "",
+            workspace=chat.workspace or "",
+        )
+        return await self._tools.run(name, arguments, context)
+
+    def _offered(self, name: str, offered: tuple[Offered, ...]) -> Offered:
+        for each in offered:
+            if each.name == name:
+                return each
+        if self._tools.get(name) is not None:
+            raise Denied(f"the tool {name} is not offered in this mode")
+        raise NotFound(f"there is no tool {name!r}")

@@ -1,0 +1,220 @@
+"""What clients of conversations may send: one model per body, as ``bodies``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AliasChoices, Field, StrictBool
+
+from pilothouse.core.chat.calls import GivenResult, OnApproval
+from pilothouse.core.tools.spec import Permit
+from pilothouse.engine.chat_values import ChatChanges, Send
+from pilothouse.errors import BadInput
+from pilothouse.interfaces.http.bodies import Body, Name
+
+Text = Annotated[str, Field(max_length=1_000_000)]
+Objects = Annotated[list[dict[str, Any]], Field(max_length=100)]
+
+MAX_TIMEOUT_MS = 3_600_000
+
+
+class ToolResult(Body):
+    """What somebody else's execution of a pending call brought: ``result``, or why there is none (``error``)."""
+
+    id: Name = Field(validation_alias=AliasChoices("id", "toolCallId", "tool_call_id"))
+    name: str = Field(default="", max_length=1000)
+    result: Any = None
+    error: Text | None = None
+
+
+class Message(Body):
+    """A message, by whichever route it comes."""
+
+    message: Text = Field(default="", description="What is said; needed unless there are `toolResults`.")
+    chat_id: Name | None = Field(default=None, description="Goes on with a conversation; a new one without it.")
+    workflow_id: Name | None = Field(default=None, description="The workflow that tools work on.")
+    workflow_name: Name | None = Field(default=None, description="The same by name; `workflowId` goes before it.")
+    workspace: Name | None = Field(default=None, description="A registered repository, or a folder of it.")
+    mode: Name = Field(default="agent", description="`agent`, `ask`, `plan`, or a command.")
+    command: Name | None = Field(default=None, description="A command; goes before `mode`.")
+    model: Name | None = Field(default=None, description="One of the backend's; the chat's own without it.")
+    message_id: Name | None = Field(
+        default=None,
+        validation_alias=AliasChoices("messageId", "message_id", "userMessageId", "user_message_id"),
+        description="The message's own id, made by whoever sends it: sent twice it is one message.",
+    )
+    attachments: Objects = Field(
+        default=[], validation_alias=AliasChoices("attachments", "fileAttachments", "file_attachments")
+    )
+    context: Objects = Field(default=[], validation_alias=AliasChoices("context", "contexts"))
+    auto_execute_tools: StrictBool = Field(
+        default=True, description="False: calls are left `pending`, for `toolResults` of the next request."
+    )
+    on_approval: OnApproval | None = Field(
+        default=None, description="What becomes of calls that a person has to allow: `wait`, `refuse` or `run`."
+    )
+    timeout: Annotated[int, Field(strict=True, ge=1, le=MAX_TIMEOUT_MS)] = Field(
+        default=300_000, description="Milliseconds the whole turn may take."
+    )
+    tool_results: Annotated[list[ToolResult], Field(max_length=1000)] = Field(
+        default=[], description="Results of the calls that the turn before left `pending`."
+    )
+
+    def send(self, key: str | None, *, headless: bool) -> Send:
+        """What is to be sent; ``key``: an idempotency key that came beside it. Raises ``BadInput``."""
+        if not self.message.strip() and not self.tool_results:
+            raise BadInput("is missing", field="message", fix="say something")
+        return Send(
+            message=self.message,
+            chat_id=self.chat_id,
+            message_id=self.message_id or key,
+            mode="agent" if self.mode == "build" else self.mode,  # as older clients call it
+            command=self.command,
+            model=self.model,
+            workflow_id=self.workflow_id,
+            workflow_name=self.workflow_name,
+            workspace=self.workspace,
+            attachments=tuple(self.attachments),
+            context=tuple(self.context),
+            auto_execute=self.auto_execute_tools,
+            on_approval=self.on_approval,
+            timeout_ms=self.timeout,
+            headless=headless,
+            tool_results=tuple(
+                GivenResult(
+                    id=given.id, name=given.name, ok=given.error is None, result=given.result, error=given.error or ""
+                )
+                for given in self.tool_results
+            ),
+        )
+
+
+class HeadlessMessage(Message):
+    stream: StrictBool = Field(default=False, description="Server-sent events instead of one answer.")
+
+
+class InteractiveMessage(Message):
+    """Also takes what older clients send and nobody needs any more: the server knows it, or nothing follows from it."""
+
+    stream: StrictBool = Field(default=True, description="False: one JSON answer, as the headless API's.")
+    create_new_chat: Any = Field(default=None, deprecated=True)
+    conversation_id: Any = Field(default=None, deprecated=True)
+    provider: Any = Field(default=None, deprecated=True)
+    prefetch: Any = Field(default=None, deprecated=True)
+    implicit_feedback: Any = Field(default=None, deprecated=True)
+    commands: Any = Field(default=None, deprecated=True)
+    user_timezone: Any = Field(default=None, deprecated=True)
+    workspace_id: Any = Field(default=None, deprecated=True)
+    version: Any = Field(default=None, deprecated=True)
+
+
+class WhichTurn(Body):
+    """A turn (``streamId``), or whichever is live in a conversation (``chatId``)."""
+
+    stream_id: Name | None = Field(
+        default=None, validation_alias=AliasChoices("streamId", "stream_id", "turnId", "turn_id")
+    )
+    chat_id: Name | None = None
+
+    @property
+    def id(self) -> str:
+        """Raises ``BadInput``."""
+        if named := self.stream_id or self.chat_id:
+            return named
+        raise BadInput("is missing", field="streamId", fix="name a turn, or give chatId")
+
+
+class StopTurn(WhichTurn):
+    """Also takes what older clients send: the server has kept what was said until then."""
+
+    content: Any = Field(default=None, deprecated=True)
+    content_blocks: Any = Field(default=None, deprecated=True)
+
+
+class SteerTurn(WhichTurn):
+    content: Annotated[str, Field(min_length=1, max_length=1_000_000)] = Field(
+        validation_alias=AliasChoices("content", "message"), description="What is said while the turn goes on."
+    )
+    steering_id: Name | None = Field(default=None, description="The same twice is one steering.")
+
+
+class Rename(Body):
+    chat_id: Name
+    title: Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class ChangeChat(Body):
+    title: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    model: str | None = Field(default=None, max_length=1000, description="Empty: the backend's own choice.")
+    mode: Name | None = None
+    workflow_id: Name | None = None
+    workspace: Name | None = None
+    permits: dict[Name, Permit | None] | None = Field(
+        default=None, description="By tool: `allow`, `ask`, `deny`; null takes one back. Needs the scope `approve`."
+    )
+    archived: StrictBool | None = None
+
+    @property
+    def changes(self) -> ChatChanges:
+        return ChatChanges(**{name: getattr(self, name) for name in ChangeChat.model_fields})
+
+
+class Fork(Body):
+    turn_id: Name = Field(
+        validation_alias=AliasChoices("turnId", "turn_id", "streamId", "stream_id"),
+        description="The last turn that the new conversation has.",
+    )
+
+
+class Revert(Body):
+    checkpoint: Name = Field(
+        validation_alias=AliasChoices("checkpoint", "checkpointId", "checkpoint_id"), description="One's `id`."
+    )
+
+
+class GiveFeedback(Body):
+    turn_id: Name = Field(validation_alias=AliasChoices("turnId", "turn_id", "streamId", "stream_id"))
+    rating: Name = Field(description="`up` or `down`.")
+    text: str = Field(default="", max_length=10_000, validation_alias=AliasChoices("text", "feedback"))
+
+
+class ConfirmTool(Body):
+    tool_call_id: Name
+    status: Name = Field(
+        description="`accepted`, `rejected` or `background`; of a call that the client executes: `success` or `error`.",
+        examples=["accepted"],
+    )
+    stream_id: Name | None = Field(
+        default=None,
+        validation_alias=AliasChoices("streamId", "stream_id", "turnId", "turn_id"),
+        description="Its turn; looked for among the live ones without it.",
+    )
+    arguments: dict[str, Any] | None = Field(default=None, description="What it is to be called with instead.")
+    scope: Name = Field(default="once", description="`once`, `chat` or `always`.")
+    message: Text = ""
+    result: Any = None
+    error: Text = ""
+
+
+class AllowTool(Body):
+    tool: Name = Field(validation_alias=AliasChoices("tool", "toolId", "tool_id"))
+
+
+class ExecuteTool(Body):
+    tool_name: Name = Field(validation_alias=AliasChoices("toolName", "tool_name", "name"))
+    arguments: dict[str, Any] = Field(
+        default={}, validation_alias=AliasChoices("arguments", "params", "payload", "args")
+    )
+    tool_call_id: Name | None = Field(default=None, validation_alias=AliasChoices("toolCallId", "tool_call_id", "id"))
+    chat_id: Name | None = Field(default=None, description="Its mode, permits, workflow and workspace hold.")
+    workflow_id: Name | None = None
+
+
+class MarkComplete(Body):
+    """How a call ended that somebody else executed, as the chat document tells its backend."""
+
+    id: Name = Field(validation_alias=AliasChoices("id", "toolCallId", "tool_call_id"))
+    name: Name = Field(validation_alias=AliasChoices("name", "toolName", "tool_name"))
+    status: Annotated[int, Field(strict=True, ge=100, le=599)] = Field(description="As of HTTP: 2xx is success.")
+    message: Any = None
+    data: Any = None

@@ -1,0 +1,66 @@
+"""What a turn's stream carries: the chat document's events, by ``seq``."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from pilothouse.core.chat.shown import Shown
+from pilothouse.core.run.lifecycle import TERMINAL
+from pilothouse.core.run.rows import RunRow
+from pilothouse.engine.hub import Batch
+from pilothouse.engine.queries import Queries
+from pilothouse.interfaces.http.sse import CONNECTED, KEEPALIVE, writes
+from pilothouse.interfaces.http.streams import is_over
+
+_encode = msgspec.json.Encoder().encode
+_PAGE = 5000
+
+
+async def turn_stream(queries: Queries, row: RunRow, after: int, keepalive: float) -> AsyncGenerator[bytes, None]:
+    """What clients are shown of a turn after ``after``, to the end of its last leg."""
+    yield CONNECTED
+    shown = Shown(row.id)
+    async with aclosing(queries.pages(row.id, 0, keepalive)) as pages:  # from its beginning: later ones lean on it
+        async for page in pages:
+            if not page:
+                yield KEEPALIVE
+                continue
+            for chunk in writes(_frames(shown, page, after)):
+                yield chunk
+            now = await queries.run(row.id) if shown.ended else None
+            if now is not None and is_over(now, page[-1].recorded[-1].seq):
+                return
+
+
+async def shown_until(queries: Queries, turn_id: str, after: int, until: int, limit: int) -> list[dict[str, Any]]:
+    """What clients are shown of a turn after ``after``, as far as ``until`` or the end of what there is by now: so many
+    at most."""
+    found: list[dict[str, Any]] = []
+    shown, read = Shown(turn_id), 0
+    while read < until and len(found) < limit:
+        page = await queries.events(turn_id, read, _PAGE)
+        for recorded in page:
+            each = shown.show(recorded)
+            if each is not None and after < recorded.seq <= until:
+                found.append(each)
+        if len(page) < _PAGE:
+            break
+        read = page[-1].seq
+    return found[:limit]
+
+
+async def has_more(queries: Queries, row: RunRow, after: int) -> bool:
+    """Whether there is, or may come, anything after ``after``."""
+    return row.lifecycle not in TERMINAL or bool(await shown_until(queries, row.id, after, row.seq, 1))
+
+
+def _frames(shown: Shown, page: list[Batch], after: int) -> Iterator[bytes]:
+    for batch in page:
+        for recorded in batch.recorded:
+            each = shown.show(recorded)
+            if each is not None and recorded.seq > after:
+                yield b"id: %d\ndata: %b\n\n" % (recorded.seq, _encode(each))

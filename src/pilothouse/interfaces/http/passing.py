@@ -1,0 +1,51 @@
+"""The chat document's flags, and its way back: conversations passed through to a backend as they come.
+
+Not a byte of them is looked at, in either direction; nothing of them is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from pilothouse.engine.chat_ports import Backend, PassedOn, PassesOn
+from pilothouse.errors import Unavailable
+
+
+@dataclass(frozen=True, slots=True)
+class ChatFlags:
+    """``orchestrator``: turns are this server's own; else they are passed through. ``headless``: its API answers."""
+
+    orchestrator: bool = True
+    headless: bool = True
+
+
+ALL_ON = ChatFlags()
+
+
+async def pass_on(request: Request, backend: Backend) -> Response:
+    """Hand a request on, and back whatever comes. Raises ``Unavailable`` where there is nobody to hand it to,
+    ``BackendFailed``."""
+    if not isinstance(backend, PassesOn):
+        raise Unavailable(
+            "COPILOT_USE_SERVER_ORCHESTRATOR is off, so conversations are passed through to a `remote` backend; "
+            f"this server's is {backend.name!r}"
+        )
+    async with AsyncExitStack() as stack:
+        passed = await stack.enter_async_context(backend.pass_on(await request.body()))
+        rest = stack.pop_all()
+    return StreamingResponse(
+        _chunks(passed, rest),
+        passed.status,
+        {"cache-control": "no-cache", "x-accel-buffering": "no", **passed.headers},
+    )
+
+
+async def _chunks(passed: PassedOn, rest: AsyncExitStack) -> AsyncIterator[bytes]:
+    async with rest:
+        async for chunk in passed.chunks:
+            yield chunk
