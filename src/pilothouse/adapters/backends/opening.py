@@ -72,9 +72,17 @@ async def open_backend(config: BackendConfig) -> AsyncIterator[AnyBackend]:
             async with RemoteBackend.opened(config.url, config.api_key) as remote:
                 yield remote
         case "llm":
+            from pilothouse.adapters.backends.llm.config import LlmConfig  # noqa: PLC0415
             from pilothouse.adapters.backends.llm.opening import opened  # noqa: PLC0415
 
-            async with opened(config) as llm:
+            asked = LlmConfig(
+                provider=config.llm_provider or "openai",
+                base_url=config.llm_base_url,
+                api_key=config.llm_api_key,
+                model=config.llm_model,
+                context_tokens=config.llm_context_tokens,
+            )
+            async with opened(asked, config.prices) as llm:
                 yield llm
         case "script":
             from pilothouse.adapters.backends.script import ScriptBackend  # noqa: PLC0415
