@@ -162,8 +162,8 @@ class Settings(BaseSettings):
     )
     vault_key: Literal["auto", "file", "keychain"] = Field(
         default="auto",
-        description="Where the key of a new vault of credentials goes: `keychain`, the system's; `file`, beside the vault; "
-        "by default the keychain where there is one.",
+        description="Where the key of a new vault of credentials goes: `keychain`, the system's; `file`, beside the "
+        "vault; by default the keychain where there is one.",
     )
     oauth: dict[str, OAuthSettings] = Field(
         default={},
@@ -203,9 +203,7 @@ class Settings(BaseSettings):
     def oauth_services(self) -> dict[str, Given]:
         """What is set for services."""
         return {
-            name: msgspec.convert(
-                given.model_dump() | {"client_secret": given.client_secret.get_secret_value()}, Given
-            )
+            name: msgspec.convert(given.model_dump() | {"client_secret": given.client_secret.get_secret_value()}, Given)
             for name, given in self.oauth.items()
         }
 

@@ -37,8 +37,8 @@ from pilothouse.engine.chat_ports import Backend
 from pilothouse.engine.chats import Chats
 from pilothouse.engine.credentials import Credentials
 from pilothouse.engine.keys import Keys
-from pilothouse.engine.oauth import OAuth
 from pilothouse.engine.kinds import REGISTRY
+from pilothouse.engine.oauth import OAuth
 from pilothouse.engine.plan_effects import PlanEffects
 from pilothouse.engine.plans import Origin, Plans
 from pilothouse.engine.queries import Queries
