@@ -53,6 +53,11 @@ Script: TypeAlias = Callable[[BackendRequest], Iterable[Step]]
 _FEATURES = Features(repeats=True)
 
 
+def events_of(step: BackendEvent | Sequence[BackendEvent]) -> Sequence[BackendEvent]:
+    """What one network chunk says."""
+    return step if isinstance(step, Sequence) else (step,)
+
+
 def by_call(*legs: Sequence[Step]) -> Script:
     """A script that plays ``legs[n]`` for the n-th request of every turn, and the last one again after that."""
     return lambda request: legs[min(request.call, len(legs)) - 1]
@@ -100,7 +105,7 @@ class MemoryBackend:
                     while not wanted <= {(one.turn_id, one.tool_call_id) for one in self.reports}:
                         await self._changed.wait()
                 else:
-                    chunk: Sequence[BackendEvent] = step if isinstance(step, Sequence) else (step,)
+                    chunk = events_of(step)
                     yield chunk
                     if any(isinstance(event, Completed | Failed | Paused) for event in chunk):
                         return

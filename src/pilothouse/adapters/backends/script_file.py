@@ -27,7 +27,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     later: bool = False
 
 
-class Failure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Failure(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """``times``: only the first so many requests fail, those after it go on; 0: all of them. ``transient``: as a
     connection fails, so that it is tried again."""
 
@@ -122,7 +122,7 @@ def read_replies(text: bytes | str, source: str) -> Replies:
     if isinstance(data, list):
         data = {"otherwise": data}
     try:
-        replies = msgspec.convert(data, Replies)
+        replies = msgspec.convert(data, Replies, strict=False)
     except msgspec.ValidationError as error:
         found = _PATH.search(str(error))
         message = str(error)[: found.start()] if found else str(error)
