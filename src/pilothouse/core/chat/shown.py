@@ -8,7 +8,7 @@ works for). Knows neither streams nor who looks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -308,7 +308,7 @@ class Shown:
         return shown
 
 
-_HANDLERS: dict[type[Event], Callable[[Shown, Any], Json | None]] = {
+_HANDLERS: Mapping[type[Event], Callable[[Shown, Any], Json | None]] = {
     RunCreated: Shown.created,
     TurnReceived: Shown.received,
     RunStarted: Shown.began,
@@ -338,3 +338,6 @@ _HANDLERS: dict[type[Event], Callable[[Shown, Any], Json | None]] = {
     ToolBackgrounded: Shown.backgrounded,
     ToolEnded: Shown.ended,
 }
+
+SHOWN = frozenset(_HANDLERS)
+"""The types of events that clients are shown, or that what they are shown leans on."""

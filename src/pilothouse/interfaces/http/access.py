@@ -71,6 +71,7 @@ ROUTES: Mapping[str, Action] = MappingProxyType(
         "POST /api/copilot/execute-tool": Action.SEND,
         "POST /api/copilot/execute-copilot-server-tool": Action.SEND,
         "POST /api/copilot/tools/mark-complete": Action.SEND,
+        "GET /api/copilot/models": Action.READ_SERVER,
         "GET /api/tools": Action.READ_TOOLS,
         "GET /api/commands": Action.READ_SERVER,
         "GET /api/runs": Action.READ_RUNS,

@@ -8,6 +8,7 @@ import msgspec
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
+from pilothouse.core.chat.request import ChatModel
 from pilothouse.engine.services import Services
 from pilothouse.errors import BackendFailed
 from pilothouse.interfaces.http.describe import answer
@@ -69,6 +70,11 @@ def make_agents(services: Services) -> APIRouter:
             found |= await _chat_models(services)
         return Json(found)
 
+    @router.get("/copilot/models", responses=answer({"models": [_CHAT_MODEL]}))
+    async def list_chat_models() -> Response:
+        """The models that answer in conversations."""
+        return Json({"models": _with_backend(services, await services.chats.models())})
+
     return router
 
 
@@ -77,8 +83,8 @@ async def _chat_models(services: Services) -> dict[str, Any]:
         models, problem = await services.chats.models(), ""
     except BackendFailed as error:
         models, problem = [], str(error)
-    backend = services.backend.name
-    return {
-        "chatModels": [{**msgspec.to_builtins(model), "backend": backend} for model in models],
-        "chatProblem": problem,
-    }
+    return {"chatModels": _with_backend(services, models), "chatProblem": problem}
+
+
+def _with_backend(services: Services, models: list[ChatModel]) -> list[dict[str, Any]]:
+    return [{**msgspec.to_builtins(model), "backend": services.backend.name} for model in models]

@@ -35,7 +35,9 @@ class Message(Body):
     workflow_id: Name | None = Field(default=None, description="The workflow that tools work on.")
     workflow_name: Name | None = Field(default=None, description="The same by name; `workflowId` goes before it.")
     workspace: Name | None = Field(default=None, description="A registered repository, or a folder of it.")
-    mode: Name = Field(default="agent", description="`agent`, `ask`, `plan`, or a command.")
+    mode: Name | None = Field(
+        default=None, description="`agent`, `ask`, `plan`, or a command; the chat's own without it, at first `agent`."
+    )
     command: Name | None = Field(default=None, description="A command; goes before `mode`.")
     model: Name | None = Field(default=None, description="One of the backend's; the chat's own without it.")
     message_id: Name | None = Field(
@@ -68,7 +70,7 @@ class Message(Body):
             message=self.message,
             chat_id=self.chat_id,
             message_id=self.message_id or key,
-            mode="agent" if self.mode == "build" else self.mode,  # as older clients call it
+            mode="agent" if self.mode == "build" else self.mode or "",  # as older clients call it
             command=self.command,
             model=self.model,
             workflow_id=self.workflow_id,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Coroutine
 from http import HTTPStatus
 from typing import Annotated, Any, TypeVar
@@ -18,7 +19,6 @@ from starlette.responses import Response
 
 from pilothouse.core.auth.principals import Principal
 from pilothouse.core.chat.result import TurnResult
-from pilothouse.engine.chat_values import Sent
 from pilothouse.engine.services import Services
 from pilothouse.errors import PilothouseError, Unavailable
 from pilothouse.interfaces.http.chat_bodies import HeadlessMessage
@@ -55,11 +55,15 @@ EXAMPLE: dict[str, Any] = {
 
 _GRACE_S = 30.0
 """Beyond a turn's own time: a turn ends itself, and what it runs is ended first."""
+_RETURN_S = 10.0
+"""How long a turn goes on for a client that hung up and can ask for it again."""
 
 
 def make_headless(services: Services, flags: ChatFlags, keepalive: float) -> APIRouter:
     router = APIRouter(tags=["chat"])
     chats, queries = services.chats, services.queries
+    waiting: Counter[str] = Counter()
+    """How many clients wait for each turn."""
 
     def enabled() -> None:
         if not flags.orchestrator:
@@ -69,25 +73,35 @@ def make_headless(services: Services, flags: ChatFlags, keepalive: float) -> API
 
     @router.post(PATH, responses=_RESPONSES, dependencies=[Depends(enabled)])
     async def send(request: Request, body: HeadlessMessage, key: IdempotencyKey = None) -> Response:
-        """Say something and wait for all that comes of it. Whoever hangs up ends the turn, unless an `Idempotency-Key`
-        says that they will ask again: then the same turn is answered.
+        """Say something and wait for all that comes of it. Whoever hangs up ends the turn; with a `messageId`, or an
+        `Idempotency-Key`, only when they have not asked again within ten seconds: then the same turn is answered.
 
         A failure keeps what was said and done until then, and says why."""
         principal = principal_of(request)
-        sent = await chats.send(body.send(key, headless=True), principal)
+        given = body.send(key, headless=True)
+        sent = await chats.send(given, principal)
         if body.stream:
             return EventStream(turn_stream(queries, await queries.run(sent.turn_id), 0, keepalive))
         patience = body.timeout / 1000 + _GRACE_S
-        result = await _unless_gone(request, chats.wait(sent.turn_id, principal, patience))
+        waiting[sent.turn_id] += 1
+        try:
+            result = await _unless_gone(request, chats.wait(sent.turn_id, principal, patience))
+        finally:
+            waiting[sent.turn_id] -= 1
+            if not waiting[sent.turn_id]:
+                del waiting[sent.turn_id]
         if result is None:
-            await _left(sent, principal, comes_back=key is not None)
+            await left(sent.turn_id, principal, _RETURN_S if given.message_id is not None else 0.0)
             return Response(status_code=HTTPStatus.NO_CONTENT)  # nobody reads it
         return result_of(result)
 
-    async def _left(sent: Sent, principal: Principal, *, comes_back: bool) -> None:
-        if sent.created and not comes_back:
-            with contextlib.suppress(PilothouseError):  # it ended by itself meanwhile
-                await chats.abort(sent.turn_id, principal)
+    async def left(turn_id: str, principal: Principal, patience_s: float) -> None:
+        """Nobody waits for a turn any more: end it unless somebody comes back."""
+        with contextlib.suppress(PilothouseError):  # it is gone
+            if patience_s:
+                await chats.wait(turn_id, principal, patience_s)
+            if not waiting[turn_id]:
+                await chats.abort(turn_id, principal)
 
     return router
 
