@@ -84,7 +84,7 @@ class ApprovalRequired(ToolEvent, frozen=True, kw_only=True):
     arguments: dict[str, Any] = msgspec.field(default_factory=dict)
     question: str = ""
     options: tuple[str, ...] = ()
-    preview: str = ""
+    preview: dict[str, Any] = msgspec.field(default_factory=dict)
     timeout: float | None = None
 
 
