@@ -30,7 +30,9 @@ class ModelServer:
     as a word.
     """
 
-    def __init__(self, scripts: Scripted | Mapping[str, Scripted] = ()) -> None:
+    def __init__(self, scripts: Scripted | Mapping[str, Scripted] = (), context_tokens: int | None = None) -> None:
+        """``context_tokens``: what the list of models tells, as vLLM does."""
+        self._told = {} if context_tokens is None else {"max_model_len": context_tokens}
         named = scripts if isinstance(scripts, Mapping) else {ONLY: scripts}
         self._players: dict[str, Callable[[Asked], Turn]] = {name: player(one) for name, one in named.items()}
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="model-server")
@@ -165,7 +167,7 @@ class ModelServer:
             await reply.send_json({"input_tokens": 100, "totalTokens": 100})
         elif re.search(r"/models\b", received.path):
             await reply.send_json(
-                {"object": "list", "data": [{"id": "fake-1", "object": "model", "owned_by": "tests"}]}
+                {"object": "list", "data": [{"id": "fake-1", "object": "model", "owned_by": "tests", **self._told}]}
             )
         else:
             await reply.send_json({"error": {"message": f"nothing is at {received.path}"}}, 404)

@@ -27,8 +27,8 @@ from pydantic_ai.messages import (
 )
 
 from pilothouse.adapters.backends.llm.attachments import attached, surroundings
-from pilothouse.adapters.backends.llm.returns import Return, given, return_of
-from pilothouse.core.chat.calls import CallStatus, GivenResult, RunBy
+from pilothouse.adapters.backends.llm.returns import given, return_of
+from pilothouse.core.chat.calls import CallStatus, GivenResult
 from pilothouse.core.chat.message import Block, Message, SteeringBlock, TextBlock, ToolBlock
 from pilothouse.core.chat.request import BackendRequest
 
@@ -125,9 +125,9 @@ class _Build:
         result = self.given.pop(block.id, None)
         came = given(result) if result is not None else return_of(block)
         text = shortened(came.text, self._most)
-        if self._flat or block.run_by is RunBy.BACKEND:
+        if self._flat:  # not in the model's own words: it would learn to write calls like that
             called = msgspec.json.encode(block.arguments).decode()
-            parts.append(TextPart(f"[I used {block.name} with {called}. It answered: {text}]"))
+            returns.append(UserPromptPart(f"[You used the tool {block.name} with {called}. It answered: {text}]"))
             return
         id = self._unique(block.id)
         parts.append(ToolCallPart(block.name, block.arguments, tool_call_id=id))
@@ -209,6 +209,3 @@ def _characters(part: object) -> int:
         case ToolCallPart():
             return len(part.tool_name) + len(part.args_as_json_str())
     return 0
-
-
-__all__ = ["Return", "characters", "conversation", "shortened", "since_compaction"]
