@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from pilothouse.core.chat.backend import BackendEvent
 from pilothouse.core.chat.calls import Features
@@ -55,21 +55,13 @@ class Backend(Protocol):
         ...
 
 
-class PassedOn(NamedTuple):
-    """What a backend answers to a request that is not ours. ``headers``: those that say what the body is."""
-
-    status: int
-    headers: Mapping[str, str]
-    chunks: AsyncIterator[bytes]
-
-
 @runtime_checkable
 class PassesOn(Protocol):
     """A backend that clients may speak to themselves, in its own words."""
 
-    def pass_on(self, body: bytes) -> AbstractAsyncContextManager[PassedOn]:
-        """Hand on the body of a turn's request, and what is answered, as it is. Leaving ends it. Raises
-        ``BackendFailed`` when it cannot be asked."""
+    def pass_on(self, body: bytes) -> AbstractAsyncContextManager[tuple[int, Mapping[str, str], AsyncIterator[bytes]]]:
+        """Hand on the body of a turn's request. What comes back is a status, the headers that say what the body is,
+        and the body as it comes; leaving ends it. Raises ``BackendFailed`` when it cannot be asked."""
         ...
 
 

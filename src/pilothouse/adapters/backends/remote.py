@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -55,6 +55,8 @@ _KNOWN = 4096
 _TITLE_LENGTH = 60
 _GONE = frozenset({404, 405, 410})
 _LAST = frozenset({Completed, Paused})
+_SAYING = frozenset({"content-type", "content-encoding", "retry-after"})
+"""The headers that say what a body is, and when to ask again."""
 
 
 @dataclass(slots=True)
@@ -159,6 +161,18 @@ class RemoteBackend:
 
     async def models(self) -> list[ChatModel]:
         return []
+
+    @asynccontextmanager
+    async def pass_on(self, body: bytes) -> AsyncIterator[tuple[int, Mapping[str, str], AsyncIterator[bytes]]]:
+        """Hand on the body of a turn's request. What comes back is a status, the headers that say what the body is,
+        and the body as it comes. Raises ``BackendFailed``."""
+        headers = {"content-type": "application/json", "accept": "text/event-stream"}
+        try:
+            async with self._http.stream("POST", self._at(self._turn), content=body, headers=headers) as response:
+                said = {name: value for name, value in response.headers.items() if name in _SAYING}
+                yield response.status_code, said, response.aiter_raw()
+        except httpx.HTTPError as error:
+            raise unreachable(self._url, error) from None
 
     def _addressed(self, request: BackendRequest) -> tuple[str, bodies.Body]:
         if request.reason is CallReason.RESULTS and request.checkpoint_id:

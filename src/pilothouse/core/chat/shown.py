@@ -81,7 +81,7 @@ class Shown:
         self._leg_open = False
 
     @property
-    def ended(self) -> bool:
+    def over(self) -> bool:
         """Whether no leg is open: the last event of one was shown, and none has begun since."""
         return not self._leg_open
 

@@ -31,7 +31,7 @@ async def turn_stream(queries: Queries, row: RunRow, after: int, keepalive: floa
                 continue
             for chunk in writes(_frames(shown, page, after)):
                 yield chunk
-            now = await queries.run(row.id) if shown.ended else None
+            now = await queries.run(row.id) if shown.over else None
             if now is not None and is_over(now, page[-1].recorded[-1].seq):
                 return
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from pilothouse.engine.chat_ports import Backend, PassedOn, PassesOn
+from pilothouse.engine.chat_ports import Backend, PassesOn
 from pilothouse.errors import Unavailable
 
 
@@ -36,16 +36,13 @@ async def pass_on(request: Request, backend: Backend) -> Response:
             f"this server's is {backend.name!r}"
         )
     async with AsyncExitStack() as stack:
-        passed = await stack.enter_async_context(backend.pass_on(await request.body()))
-        rest = stack.pop_all()
-    return StreamingResponse(
-        _chunks(passed, rest),
-        passed.status,
-        {"cache-control": "no-cache", "x-accel-buffering": "no", **passed.headers},
-    )
+        status, headers, chunks = await stack.enter_async_context(backend.pass_on(await request.body()))
+        opened = stack.pop_all()
+    headers = {"cache-control": "no-cache", "x-accel-buffering": "no", **headers}
+    return StreamingResponse(_within(opened, chunks), status, headers)
 
 
-async def _chunks(passed: PassedOn, rest: AsyncExitStack) -> AsyncIterator[bytes]:
-    async with rest:
-        async for chunk in passed.chunks:
+async def _within(opened: AsyncExitStack, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async with opened:
+        async for chunk in chunks:
             yield chunk
