@@ -26,6 +26,7 @@ from pilothouse.adapters.system.ids import Uuid7Ids
 from pilothouse.adapters.vault.memory import MemoryVault
 from pilothouse.adapters.vault.provider import HttpProvider
 from pilothouse.adapters.work.memory import MemoryExecutor, MemoryProgram, MemoryWarden
+from pilothouse.core.chat.kind import TurnKind
 from pilothouse.core.credentials.services import Given, services
 from pilothouse.core.plan.kind import PlanKind
 from pilothouse.core.plan.spec_parse import plan_from_data
@@ -33,7 +34,10 @@ from pilothouse.core.run.commands import Command
 from pilothouse.core.run.lifecycle import TERMINAL
 from pilothouse.engine.access import Access
 from pilothouse.engine.agents import AgentCatalogue
+from pilothouse.engine.chat_documents import ChatDocuments
+from pilothouse.engine.chat_history import ChatHistory
 from pilothouse.engine.chat_ports import Backend
+from pilothouse.engine.chat_turns import ChatTurns
 from pilothouse.engine.chats import Chats
 from pilothouse.engine.credentials import Credentials
 from pilothouse.engine.keys import Keys
@@ -47,6 +51,7 @@ from pilothouse.engine.runs import Runs
 from pilothouse.engine.services import Services
 from pilothouse.engine.supervisor import Driven, supervising
 from pilothouse.engine.tools import ToolRegistry
+from pilothouse.engine.turn_effects import TurnEffects
 from pilothouse.engine.workflows import Workflows
 
 REPO = "/repo"
@@ -103,12 +108,18 @@ class World:
         epoch = await store.take_ownership()
         git, ids, agents = MemoryGit(self.git), Uuid7Ids(), MemoryAgents(self.agents)
         async with MemoryExecutor(self.warden, epoch) as executor:
-            perform = PlanEffects(git, executor, self.clock, agents, self.logs)
+            documents, turns = ChatDocuments(store, self.clock), ChatTurns(store)
+            history = ChatHistory(store, REGISTRY, TurnKind(), documents)
+            perform_plan = PlanEffects(git, executor, self.clock, agents, self.logs)
+            perform_turn = TurnEffects(self.backend, self.tools, documents, history, self.clock)
             async with supervising(
                 store=store,
                 registry=REGISTRY,
                 clock=self.clock,
-                kinds={PlanKind.name: Driven(PlanKind(), perform)},
+                kinds={
+                    PlanKind.name: Driven(PlanKind(), perform_plan),
+                    TurnKind.name: Driven(TurnKind(), perform_turn),
+                },
                 inventory=executor.inventory,
                 slots=16,
                 epoch=epoch,
@@ -135,11 +146,14 @@ class World:
                     repos=repos,
                     clock=self.clock,
                     ids=ids,
+                    documents=documents,
+                    history=history,
+                    turns=turns,
                 )
                 credentials = Credentials(self.vault, self.clock, services(self.outside))
                 yield Services(
                     supervisor=supervisor,
-                    runs=Runs(supervisor, store),
+                    runs=Runs(supervisor, store, turns),
                     plans=plans,
                     queries=Queries(supervisor, store, supervisor.hub, self.logs, git),
                     repos=repos,

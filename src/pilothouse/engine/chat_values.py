@@ -17,14 +17,14 @@ class Send(msgspec.Struct, frozen=True, kw_only=True):
     """A message to a conversation, as whoever sends it says it. None: not said.
 
     ``message_id`` makes sending idempotent: the same owner and id name the same turn for ever, whatever else is sent
-    with it. ``mode`` is ``agent``, ``ask``, ``plan`` or a command, and ``command`` outranks it. Times are in
-    milliseconds. ``workspace`` is an absolute path within a registered repository. ``workflow_name`` is looked at only
-    where there is no ``workflow_id``."""
+    with it. ``mode`` is ``agent``, ``ask``, ``plan`` or a command (empty: the chat's, at first agent); ``command``
+    outranks it. Times are in milliseconds. ``workspace`` is an absolute path within a registered repository.
+    ``workflow_name`` is looked at only where there is no ``workflow_id``."""
 
     message: str
     chat_id: str | None = None
     message_id: str | None = None
-    mode: str = "agent"
+    mode: str = ""
     command: str | None = None
     model: str | None = None
     workflow_id: str | None = None

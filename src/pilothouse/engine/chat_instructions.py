@@ -1,0 +1,44 @@
+"""What a model is told about where it is and what it is for, besides what people say.
+
+Text alone, the same for every backend that takes such. What tools do stands with the tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from pilothouse.core.chat.effects import CallBackend
+from pilothouse.core.tools.policy import Mode
+
+_BASE = """\
+You are the copilot of Pilothouse, where people let AI agents work on their repositories, watch them and stop them. \
+Answer in the language of the message. Say what you did and what came of it; where something failed, say so plainly. \
+Use tools rather than guess; call independent ones together. A value written {{NAME}} is a secret: use it as it \
+stands, it is filled in where it is needed.\
+"""
+
+_MODES: Mapping[str, str] = MappingProxyType(
+    {
+        Mode.CHAT: "",
+        Mode.RESEARCH: "You only look in this conversation: answer the question, change nothing and start nothing.",
+        Mode.CREATE_PLAN: "Draft a plan for what is asked, as a workflow of blocks with clear tasks and checks. "
+        "Look around first. Do not carry it out.",
+        Mode.REVISE_PLAN: "Change the plan that there is, as asked, and say what changed. Do not carry it out.",
+        Mode.IMPLEMENT_SIMPLE: "Carry out what is asked yourself, in small steps, and check the outcome.",
+        Mode.IMPLEMENT_COMPLEX: "Carry out what is asked as a plan of several nodes that agents work on: draft it, "
+        "run it, and watch how it goes.",
+    }
+)
+
+
+def instructions(call: CallBackend) -> str:
+    """For one request of a turn."""
+    parts = [_BASE, _MODES.get(call.mode, "")]
+    if call.workspace:
+        parts.append(f"The workspace is the repository {call.workspace}.")
+    if call.workflow_id:
+        parts.append(f"The conversation is about the workflow with the id {call.workflow_id}.")
+    if call.headless:
+        parts.append("A program asks, and nobody is there to answer questions: decide, and say what you assumed.")
+    return "\n\n".join(part for part in parts if part)
