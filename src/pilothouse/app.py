@@ -15,7 +15,7 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -25,6 +25,7 @@ from pilothouse.core.chat.backend import BackendEvent
 from pilothouse.core.chat.calls import Features
 from pilothouse.core.chat.request import BackendRequest, ChatModel
 from pilothouse.errors import BackendFailed, PilothouseError, Unavailable
+    from pilothouse.adapters.backends.opening import BackendConfig
 from pilothouse.owner import Owner, owning, private_dir, read_owner, socket_path, write_owner
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def version() -> str:
 
 @asynccontextmanager
 async def assembled(settings: Settings) -> AsyncIterator[Services]:
+    from pilothouse.adapters.backends.opening import open_backend
     """A whole engine over a data directory: the caller holds its lock. Leaving lets go of all runs; what they run goes
     on for the next owner. Raises ``Unavailable``."""
     from pilothouse.adapters.agents.local import LocalAgents
@@ -54,10 +56,14 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
     from pilothouse.adapters.system.clock import SystemClock
     from pilothouse.adapters.system.ids import Uuid7Ids
     from pilothouse.adapters.vault.opening import open_vault
+    from pilothouse.core.chat.kind import TurnKind
     from pilothouse.adapters.vault.provider import HttpProvider
     from pilothouse.adapters.work.local import LocalExecutor
     from pilothouse.core.auth.rates import per_minute
     from pilothouse.core.credentials.services import services
+    from pilothouse.engine.chat_documents import ChatDocuments
+    from pilothouse.engine.chat_history import ChatHistory
+    from pilothouse.engine.chat_turns import ChatTurns
     from pilothouse.core.plan.kind import PlanKind
     from pilothouse.engine.access import Access
     from pilothouse.engine.agents import AgentCatalogue
@@ -72,6 +78,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
     from pilothouse.engine.queries import Queries
     from pilothouse.engine.repos import Repos
     from pilothouse.engine.runs import Runs
+    from pilothouse.engine.turn_effects import TurnEffects
     from pilothouse.engine.services import Services
     from pilothouse.engine.supervisor import Driven, supervising
     from pilothouse.engine.tools import ToolRegistry
@@ -96,13 +103,21 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
         executor = await stack.enter_async_context(LocalExecutor(data_dir, epoch, settings.orphan_grace))
         git = GitAdapter()
         logs = FileLogStore(executor.outputs)
-        perform = PlanEffects(git, executor, clock, agents, logs)
+        backend = await stack.enter_async_context(open_backend(_backend_config(settings)))
+        tools = ToolRegistry(secrets=credentials, complete=False)
+        chat_kind, chat_documents, chat_turns = TurnKind(), ChatDocuments(store, clock), ChatTurns(store)
+        history = ChatHistory(store, REGISTRY, chat_kind, chat_documents)
+        perform_plan = PlanEffects(git, executor, clock, agents, logs)
+        perform_turn = TurnEffects(backend, tools, chat_documents, history, clock)
         supervisor = await stack.enter_async_context(
             supervising(
                 store=store,
                 registry=REGISTRY,
                 clock=clock,
-                kinds={PlanKind.name: Driven(PlanKind(), perform)},
+                kinds={
+                    PlanKind.name: Driven(PlanKind(), perform_plan),
+                    TurnKind.name: Driven(chat_kind, perform_turn),
+                },
                 inventory=executor.inventory,
                 slots=settings.max_parallel,
                 epoch=epoch,
@@ -134,21 +149,23 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
         await stack.enter_async_context(_in_background(_warm_up(executor)))
         queries = Queries(supervisor, store, supervisor.hub, logs, git)
         workflows = Workflows(store=store, plans=plans, clock=clock, ids=ids)
-        backend = _NoBackend()
-        tools = ToolRegistry()
+        tools.complete()
         chats = Chats(
             supervisor=supervisor,
             store=store,
             backend=backend,
             tools=tools,
             workflows=workflows,
+            documents=chat_documents,
+            history=history,
+            turns=chat_turns,
             repos=repos,
             clock=clock,
             ids=ids,
         )
         yield Services(
             supervisor=supervisor,
-            runs=Runs(supervisor, store),
+            runs=Runs(supervisor, store, chat_turns),
             plans=plans,
             queries=queries,
             repos=repos,
@@ -168,29 +185,22 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
                 await executor.shutdown(when_idle=True)
 
 
-class _NoBackend:
-    """Until there is one."""
+def _backend_config(settings: Settings) -> BackendConfig:
+    from pilothouse.adapters.backends.opening import BackendConfig
 
-    name = "none"
-    features = Features()
-
-    async def call(self, request: BackendRequest) -> AsyncIterator[Sequence[BackendEvent]]:
-        raise BackendFailed("no backend is connected")
-        yield ()
-
-    async def report(self, report: object) -> None: ...
-
-    async def steer(self, steer: object) -> None: ...
-
-    async def abort(self, abort: object) -> None: ...
-
-    async def answer(self, answer: object) -> None: ...
-
-    async def title(self, make: object) -> str:
-        raise BackendFailed("no backend is connected")
-
-    async def models(self) -> list[ChatModel]:
-        return []
+    return BackendConfig(
+        kind=settings.backend,
+        url=settings.backend_url,
+        api_key=settings.backend_api_key.get_secret_value(),
+        llm_provider=settings.llm_provider,
+        llm_base_url=settings.llm_base_url,
+        llm_api_key=settings.llm_api_key.get_secret_value(),
+        llm_model=settings.llm_model,
+        llm_context_tokens=settings.llm_context_tokens,
+        agent=settings.agent,
+        script=settings.script,
+        prices=settings.price_table,
+    )
 
 
 def _worktree_root(asked: Path | None, data_dir: Path) -> Path:
@@ -292,7 +302,7 @@ async def _serve(settings: Settings, mode: str, announce: Callable[[str], None])
                 host = settings.host if ":" not in settings.host else f"[{settings.host}]"
                 info.url = f"http://{host}:{port}"
                 guard.listening(settings.host, port)
-            write_owner(data_dir, Owner(info.pid, info.version, str(where), mode, info.url))
+            write_owner(data_dir, Owner(info.pid, info.version, str(where), mode, info.url, info.settings))
             if port is not None:
                 announce(f"{info.url}/login?token={guard.new_token()}")
 
