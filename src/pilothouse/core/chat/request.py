@@ -44,6 +44,8 @@ class BackendRequest(msgspec.Struct, frozen=True, kw_only=True):
     attachments: tuple[dict[str, Any], ...] = ()
     context: tuple[dict[str, Any], ...] = ()
     headless: bool = False
+    adopted: bool = False
+    """It was made by an earlier owner of the turn, and what it began still goes on: to be followed, not asked again."""
 
 
 class ToolReport(msgspec.Struct, frozen=True, kw_only=True):
