@@ -162,6 +162,7 @@ class CopilotBackend:
             script = self._scripts[min(self._streams, len(self._scripts) - 1)]
             self._streams += 1
             self.streaming += 1
+            self._wake()
             try:
                 return await self._stream(script, writer)
             finally:

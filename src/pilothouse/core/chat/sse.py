@@ -26,8 +26,9 @@ class SseDecoder:
 
     def __init__(self, limit: int = MAX_EVENT) -> None:
         self._limit = limit
-        self._rest = b""
-        """An incomplete line."""
+        self._rest: list[bytes] = []
+        """An incomplete line, in the pieces it came in: joined once, or a long one would be copied for each."""
+        self._rest_size = 0
         self._data: list[bytes] = []
         self._size = 0
         self._cr = False
@@ -40,10 +41,15 @@ class SseDecoder:
         if self._cr and chunk:
             chunk = chunk.removeprefix(b"\n")
             self._cr = False
-        text = self._rest + chunk if self._rest else chunk
+        if self._begun and b"\n" not in chunk and b"\r" not in chunk:
+            self._keep(chunk)
+            return []
+        text = b"".join((*self._rest, chunk)) if self._rest else chunk
+        self._rest.clear()
+        self._rest_size = 0
         if not self._begun:
             if len(text) < len(_BOM) and _BOM.startswith(text):
-                self._rest = text
+                self._keep(text)
                 return []
             text, self._begun = text.removeprefix(_BOM), True
         if b"\r" in text:
@@ -52,15 +58,21 @@ class SseDecoder:
             lines = _LINE_END.split(text)
         else:
             lines = text.split(b"\n")
-        self._rest = lines.pop()
+        rest = lines.pop()
         payloads = self._events(lines)
-        if len(self._rest) + self._size > self._limit:
-            raise EventTooLong(f"an event has more than {self._limit:,} bytes")
+        self._keep(rest)
         return payloads
 
     def end(self) -> list[bytes]:
         """The payload of a last event that was not ended properly: its text has come all the same."""
-        return self._events([self._rest, b""])
+        return self._events([b"".join(self._rest), b""])
+
+    def _keep(self, rest: bytes) -> None:
+        if rest:
+            self._rest.append(rest)
+            self._rest_size += len(rest)
+            if self._rest_size + self._size > self._limit:
+                raise EventTooLong(f"an event has more than {self._limit:,} bytes")
 
     def _events(self, lines: list[bytes]) -> list[bytes]:
         found: list[bytes] = []
