@@ -21,14 +21,11 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pilothouse.core.chat.backend import BackendEvent
-from pilothouse.core.chat.calls import Features
-from pilothouse.core.chat.request import BackendRequest, ChatModel
-from pilothouse.errors import BackendFailed, PilothouseError, Unavailable
-    from pilothouse.adapters.backends.opening import BackendConfig
-from pilothouse.owner import Owner, owning, private_dir, read_owner, socket_path, write_owner
+from pilothouse.errors import PilothouseError, Unavailable
+from pilothouse.owner import Owner, owning, private_dir, read_owner, settings_mark, socket_path, write_owner
 
 if TYPE_CHECKING:
+    from pilothouse.adapters.backends.opening import BackendConfig
     from pilothouse.adapters.work.local import LocalExecutor
     from pilothouse.engine.services import Services
     from pilothouse.interfaces.http.activity import Activity
@@ -46,27 +43,27 @@ def version() -> str:
 
 @asynccontextmanager
 async def assembled(settings: Settings) -> AsyncIterator[Services]:
-    from pilothouse.adapters.backends.opening import open_backend
     """A whole engine over a data directory: the caller holds its lock. Leaving lets go of all runs; what they run goes
     on for the next owner. Raises ``Unavailable``."""
     from pilothouse.adapters.agents.local import LocalAgents
+    from pilothouse.adapters.backends.opening import open_backend
     from pilothouse.adapters.git.adapter import GitAdapter
     from pilothouse.adapters.store.opening import open_event_store
     from pilothouse.adapters.store.output import FileLogStore
     from pilothouse.adapters.system.clock import SystemClock
     from pilothouse.adapters.system.ids import Uuid7Ids
     from pilothouse.adapters.vault.opening import open_vault
-    from pilothouse.core.chat.kind import TurnKind
     from pilothouse.adapters.vault.provider import HttpProvider
     from pilothouse.adapters.work.local import LocalExecutor
     from pilothouse.core.auth.rates import per_minute
+    from pilothouse.core.chat.kind import TurnKind
     from pilothouse.core.credentials.services import services
-    from pilothouse.engine.chat_documents import ChatDocuments
-    from pilothouse.engine.chat_history import ChatHistory
-    from pilothouse.engine.chat_turns import ChatTurns
     from pilothouse.core.plan.kind import PlanKind
     from pilothouse.engine.access import Access
     from pilothouse.engine.agents import AgentCatalogue
+    from pilothouse.engine.chat_documents import ChatDocuments
+    from pilothouse.engine.chat_history import ChatHistory
+    from pilothouse.engine.chat_turns import ChatTurns
     from pilothouse.engine.chats import Chats
     from pilothouse.engine.credentials import Credentials
     from pilothouse.engine.janitor import Janitor
@@ -78,10 +75,10 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
     from pilothouse.engine.queries import Queries
     from pilothouse.engine.repos import Repos
     from pilothouse.engine.runs import Runs
-    from pilothouse.engine.turn_effects import TurnEffects
     from pilothouse.engine.services import Services
     from pilothouse.engine.supervisor import Driven, supervising
     from pilothouse.engine.tools import ToolRegistry
+    from pilothouse.engine.turn_effects import TurnEffects
     from pilothouse.engine.workflows import Workflows
 
     data_dir = private_dir(settings.data_dir)
@@ -156,12 +153,12 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
             backend=backend,
             tools=tools,
             workflows=workflows,
-            documents=chat_documents,
-            history=history,
-            turns=chat_turns,
             repos=repos,
             clock=clock,
             ids=ids,
+            documents=chat_documents,
+            history=history,
+            turns=chat_turns,
         )
         yield Services(
             supervisor=supervisor,
@@ -250,12 +247,12 @@ def run_background_owner(data_dir: Path | None) -> None:
     """The owner a client starts when there is none. Ends when idle, or when ``serve`` asks it to."""
     from pilothouse.settings import read_settings
 
-    settings = read_settings(data_dir=data_dir)  # with the `.env` of where the client was
+    settings, mark = read_settings(data_dir=data_dir), settings_mark()  # with the `.env` of where the client was
     settings.data_dir = settings.data_dir.absolute()
     settings.worktree_root = settings.worktree_root and settings.worktree_root.absolute()
     settings.prices = settings.prices and settings.prices.absolute()
     os.chdir("/")  # it outlives its client, and must hold no directory that somebody may want to unmount
-    _run(_serve(settings, "background", lambda _: None))
+    _run(_serve(settings, "background", lambda _: None, mark))
 
 
 def _run(main: Coroutine[Any, Any, None]) -> None:
@@ -277,9 +274,10 @@ def _alone(error: Exception) -> Exception:
     return error
 
 
-async def _serve(settings: Settings, mode: str, announce: Callable[[str], None]) -> None:
+async def _serve(settings: Settings, mode: str, announce: Callable[[str], None], mark: str = "") -> None:
+    """``mark``: what ``settings`` were read from, see ``settings_mark``."""
     from pilothouse.interfaces.http.activity import Activity
-    from pilothouse.interfaces.http.api import OwnerInfo, make_api
+    from pilothouse.interfaces.http.api import ChatFlags, OwnerInfo, make_api
     from pilothouse.interfaces.http.guard import Guard
     from pilothouse.interfaces.http.server import serve as serve_http
 
@@ -293,8 +291,9 @@ async def _serve(settings: Settings, mode: str, announce: Callable[[str], None])
         if not ours:
             return  # another background owner was faster, and serves whoever asked for this one
         services = await stack.enter_async_context(assembled(settings))
-        guard, info = Guard(services.keys), OwnerInfo(os.getpid(), version(), mode)
-        api = make_api(services, guard, info, stop.set)
+        guard, info = Guard(services.keys), OwnerInfo(os.getpid(), version(), mode, settings=mark)
+        flags = ChatFlags(settings.copilot_use_server_orchestrator, settings.copilot_enable_headless_api)
+        api = make_api(services, guard, info, stop.set, flags=flags)
         local = Activity(guard.unix(api))
 
         def ready(port: int | None) -> None:
