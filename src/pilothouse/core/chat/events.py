@@ -3,6 +3,9 @@
 Texts are stored as they arrived, joined per network chunk. Text, arguments and notices are deltas; intents, approvals
 and ends are durable. ``call`` counts the requests to the backend within a turn, from 1; ``lane`` is the tool call
 whose subagent did it, empty for the turn itself.
+
+What a turn owes when it has ended (a report, a title, word of a stop, an answer to be remembered) is counted in its row
+as ``detail["owed"]``, so the events from which that follows say so.
 """
 
 from __future__ import annotations
@@ -22,7 +25,15 @@ from pilothouse.core.chat.calls import (
     RunBy,
 )
 from pilothouse.core.run.events import Event
+from pilothouse.core.run.rows import RunRow
 from pilothouse.core.tools.spec import Permit
+
+ONCE = "once"
+"""The scope of an answer that holds for one call alone."""
+FAULT = "backend_error"
+"""The kind of a notice that tells of an error in the middle of a stream."""
+STEERING_FAILED = "steering_failed"
+"""The kind of a notice that the backend could not be told at once what was said meanwhile."""
 
 
 class TurnReceived(Event, frozen=True, kw_only=True, tag="TURN_RECEIVED"):
@@ -47,7 +58,21 @@ class TurnReceived(Event, frozen=True, kw_only=True, tag="TURN_RECEIVED"):
     timeout_ms: int = 300_000
     headless: bool = False
     conversation_id: str = ""
+    checkpoint_id: str = ""
+    """Where the backend paused in an earlier turn, for results of that turn's pending calls."""
     tool_results: tuple[GivenResult, ...] = ()
+    title: bool = False
+    """A title is to be made of the message."""
+
+    def project(self, row: RunRow) -> RunRow:
+        detail = {
+            "messageId": self.message_id,
+            "model": self.model,
+            "mode": self.mode,
+            "workflowId": self.workflow_id,
+            "headless": self.headless,
+        }
+        return _owe(msgspec.structs.replace(row, detail={**row.detail, **detail}), int(self.title))
 
 
 class BackendCalled(Event, frozen=True, kw_only=True, tag="BACKEND_CALLED"):
@@ -123,6 +148,11 @@ class ToolCalled(Event, frozen=True, kw_only=True, tag="TOOL_CALLED"):
     run_by: RunBy = RunBy.SERVER
     permit: Permit = Permit.ALLOW
     ui: dict[str, Any] = msgspec.field(default_factory=dict)
+    report: bool = False
+    """The backend is told at once not to wait: somebody else will execute it, in their own time."""
+
+    def project(self, row: RunRow) -> RunRow:
+        return _owe(row, int(self.report))
 
 
 class ToolApproved(Event, frozen=True, kw_only=True, tag="TOOL_APPROVED"):
@@ -135,12 +165,18 @@ class ToolApproved(Event, frozen=True, kw_only=True, tag="TOOL_APPROVED"):
     by: str = ""
     message: str = ""
 
+    def project(self, row: RunRow) -> RunRow:
+        return _owe(row, int(self.scope != ONCE))
+
 
 class PermitRemembered(Event, frozen=True, kw_only=True, tag="PERMIT_REMEMBERED"):
     """What was answered for longer than once is kept; or could not be (``error``)."""
 
     tool_call_id: str
     error: str = ""
+
+    def project(self, row: RunRow) -> RunRow:
+        return _owe(row, -1)
 
 
 class ToolStarted(Event, frozen=True, kw_only=True, tag="TOOL_STARTED"):
@@ -156,12 +192,17 @@ class ToolBackgrounded(Event, frozen=True, kw_only=True, tag="TOOL_BACKGROUNDED"
 
     tool_call_id: str
     by: str = ""
+    report: bool = False
+
+    def project(self, row: RunRow) -> RunRow:
+        return _owe(row, int(self.report))
 
 
 class ToolEnded(Event, frozen=True, kw_only=True, tag="TOOL_ENDED"):
     """A call is over. ``reason`` is a word for programs where the status alone does not say it: ``user_rejected``,
-    ``timeout``, ``not_permitted``, ``needs_approval``, ``stopped``, ``lost``, ``not_found``, ``bad_arguments``,
-    ``watchdog``."""
+    ``timeout``, ``not_permitted``, ``needs_approval``, ``no_client``, ``stopped``, ``lost``, ``not_found``,
+    ``bad_arguments``, ``watchdog``, ``turn_failed``, ``incomplete``. ``known``: the backend
+    said so itself. ``report``: it waits to be told."""
 
     tool_call_id: str
     status: CallStatus
@@ -170,6 +211,12 @@ class ToolEnded(Event, frozen=True, kw_only=True, tag="TOOL_ENDED"):
     reason: str = ""
     workflow_id: str = ""
     runs: tuple[str, ...] = ()
+    known: bool = False
+    report: bool = False
+
+    def project(self, row: RunRow) -> RunRow:
+        counts = {**row.counts, self.status: row.counts.get(self.status, 0) + 1}
+        return _owe(msgspec.structs.replace(row, counts=counts), int(self.report))
 
 
 class ToolReported(Event, frozen=True, kw_only=True, tag="TOOL_REPORTED"):
@@ -181,6 +228,9 @@ class ToolReported(Event, frozen=True, kw_only=True, tag="TOOL_REPORTED"):
     status: int
     """As of HTTP: 200, 202, 400, 408, 499 or 500."""
     error: str = ""
+
+    def project(self, row: RunRow) -> RunRow:
+        return _owe(row, -1)
 
 
 class LaneOpened(Event, frozen=True, kw_only=True, tag="LANE_OPENED"):
@@ -216,10 +266,15 @@ class ConversationKnown(Event, frozen=True, kw_only=True, tag="CONVERSATION_KNOW
 
 
 class TitleUpdated(Event, frozen=True, kw_only=True, tag="TITLE_UPDATED"):
-    """The conversation has a title; empty with ``error``: none could be made."""
+    """The conversation has a title; empty with ``error``: none could be made. ``made``: it is the one that was asked
+    for, and not one the backend told of itself."""
 
     title: str = ""
     error: str = ""
+    made: bool = False
+
+    def project(self, row: RunRow) -> RunRow:
+        return _owe(row, -int(self.made))
 
 
 class UsageRecorded(Event, frozen=True, kw_only=True, tag="USAGE_RECORDED"):
@@ -245,18 +300,28 @@ class TurnNoticed(Event, frozen=True, kw_only=True, tag="TURN_NOTICED"):
 
 
 class TurnSteered(Event, frozen=True, kw_only=True, tag="TURN_STEERED"):
-    """Something was said while the turn went on."""
+    """Something was said while the turn went on. ``at_once``: the backend takes it while it works."""
 
     steering_id: str
     content: str
     by: str = ""
+    at_once: bool = False
 
 
 class SteeringApplied(Event, frozen=True, kw_only=True, tag="STEERING_APPLIED"):
-    """The backend has it: told with the request ``call``, or at once."""
+    """The backend has it: told with the request ``call``, or while that went on."""
 
     steering_ids: tuple[str, ...]
     call: int = 0
+
+
+class BackendAborting(Event, frozen=True, kw_only=True, tag="BACKEND_ABORTING"):
+    """The backend is to be told that the leg is being ended, before anything else of it is."""
+
+    leg: int
+
+    def project(self, row: RunRow) -> RunRow:
+        return _owe(row, 1)
 
 
 class BackendAborted(Event, frozen=True, kw_only=True, tag="BACKEND_ABORTED"):
@@ -264,6 +329,19 @@ class BackendAborted(Event, frozen=True, kw_only=True, tag="BACKEND_ABORTED"):
 
     durable: ClassVar[bool] = False
 
+    leg: int = 0
+    error: str = ""
+
+    def project(self, row: RunRow) -> RunRow:
+        return _owe(row, -1)
+
+
+class BackendAnswered(Event, frozen=True, kw_only=True, tag="BACKEND_ANSWERED"):
+    """The answer to what an agent asked reached it, or cannot any more (``error``)."""
+
+    durable: ClassVar[bool] = False
+
+    wait_id: str
     error: str = ""
 
 
@@ -271,6 +349,12 @@ class TurnTimedOut(Event, frozen=True, kw_only=True, tag="TURN_TIMED_OUT"):
     """It took longer than it may: what runs is being ended, RUN_FAILED follows."""
 
     timeout_ms: int
+
+
+def _owe(row: RunRow, step: int) -> RunRow:
+    if not step:
+        return row
+    return msgspec.structs.replace(row, detail={**row.detail, "owed": row.detail.get("owed", 0) + step})
 
 
 CHAT_EVENTS: tuple[type[Event], ...] = (
@@ -297,6 +381,8 @@ CHAT_EVENTS: tuple[type[Event], ...] = (
     TurnNoticed,
     TurnSteered,
     SteeringApplied,
+    BackendAborting,
     BackendAborted,
+    BackendAnswered,
     TurnTimedOut,
 )

@@ -1,0 +1,395 @@
+"""What a backend says, as events: one network chunk at a time.
+
+Only what was said is decided here; what follows from it (that a tool is begun, that the turn is over) follows from the
+state. Pieces of one text, thought or argument that follow each other are joined: the rest is told in its order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from pilothouse.core.chat import backend, events
+from pilothouse.core.chat.approvals import asked_by_agent
+from pilothouse.core.chat.calls import BackendEnd, CallStatus, RunBy
+from pilothouse.core.chat.endings import end_of
+from pilothouse.core.chat.inputs import Heard
+from pilothouse.core.chat.plain import clean, cut, plain, small
+from pilothouse.core.chat.routing import for_others, permit, run_by
+from pilothouse.core.chat.state import OVER, Fault, Request, ToolCall, TurnState
+from pilothouse.core.run.events import Event, WaitClosed
+
+MOST_NOTICES = 200
+"""More of what decides nothing is not recorded in one turn."""
+_NAME, _TEXT, _SUMMARY = 200, 4_000, 200_000
+_STATUSES: dict[str, CallStatus] = {status: status for status in OVER}
+_ENDS = {
+    "error": (BackendEnd.ERROR, "the backend ended with an error", "backend_error"),
+    "cancelled": (BackendEnd.ERROR, "the backend cancelled its answer", "backend_cancelled"),
+}
+
+
+def hear(state: TurnState, given: Heard) -> Sequence[Event]:
+    """Of a request that is over, nothing counts any more but what it cost."""
+    request = state.request
+    if request is None or request.key != given.key:
+        number = given.key.rpartition("/")[2]
+        told = [one for one in given.said if isinstance(one, backend.Spent)]
+        return [_used(one, int(number) if number.isdecimal() else 0) for one in told]
+    hearing = _Hearing(state, request)
+    hearing.hear(given.said)
+    return hearing.events
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A call as of this point of the chunk. ``settled``: no answer of the backend's counts any more."""
+
+    name: str = ""
+    told: bool = False
+    over: bool = False
+    settled: bool = False
+    run_by: RunBy = RunBy.BACKEND
+    wait_id: str = ""
+    arguments: dict[str, Any] | None = None
+    pieces: list[str] = field(default_factory=list)
+
+
+class _Hearing:
+    """One chunk. Keeps what the state does not know yet."""
+
+    def __init__(self, state: TurnState, request: Request) -> None:
+        self.events: list[Event] = []
+        self._state = state
+        self._request = request
+        self._fault = request.fault
+        self._over = False
+        self._seen: dict[str, _Seen] = {}
+        self._lanes = dict(state.open_lanes)
+        self._conversation = state.conversation_id
+        self._title = state.title
+        self._notices = state.notices
+        self._asked: set[str] = set()
+        self._joining: type[Any] | None = None
+        self._whose = ""
+        self._pieces: list[str] = []
+        self._begins = False
+
+    def hear(self, said: Iterable[backend.BackendEvent]) -> None:
+        said_type = backend.Said
+        pieces = self._pieces
+        for one in said:
+            if type(one) is said_type:  # nearly all there is
+                if self._joining is not said_type or one.lane != self._whose:
+                    self._join(said_type, one.lane)
+                    pieces = self._pieces
+                pieces.append(one.text)
+            elif self._over:
+                if isinstance(one, backend.Spent):
+                    self.spent(one)
+            else:
+                _READERS[type(one)](self, one)
+                pieces = self._pieces
+        self._flush()
+
+    # --- joining ---
+
+    def _join(self, kind: type[Any], whose: str) -> None:
+        self._flush()
+        if not self._over:
+            self._joining, self._whose = kind, whose
+        else:
+            self._joining, self._whose = None, ""
+
+    def _flush(self) -> None:
+        kind, self._joining = self._joining, None
+        pieces, self._pieces = self._pieces, []
+        begins, self._begins = self._begins, False
+        if kind is None:
+            return
+        text = clean("".join(pieces))
+        if kind is backend.Said and text:
+            self.events.append(events.TextDelta(text=text, lane=self._whose))
+        elif kind is backend.Thought and (text or begins):
+            self.events.append(events.ReasoningDelta(text=text, lane=self._whose, begins=begins))
+        elif kind is backend.ToolArguments and text:
+            self.events.append(events.ToolCallArgs(tool_call_id=self._whose, delta=text))
+
+    def _tell(self, *events: Event) -> None:
+        self._flush()
+        self.events.extend(events)
+
+    # --- thoughts ---
+
+    def thought(self, said: backend.Thought) -> None:
+        if said.begins or self._joining is not backend.Thought or said.lane != self._whose:
+            self._join(backend.Thought, said.lane)
+            self._begins = said.begins
+        if said.text:
+            self._pieces.append(said.text)
+        if said.ends:
+            text, begins = clean("".join(self._pieces)), self._begins
+            self._pieces, self._joining, self._begins = [], None, False
+            self.events.append(events.ReasoningDelta(text=text, lane=said.lane, begins=begins, ends=True))
+
+    # --- tool calls ---
+
+    def _call(self, call_id: str) -> _Seen | None:
+        seen = self._seen.get(call_id)
+        if seen is None and (call := self._state.calls.get(call_id)) is not None:
+            seen = self._seen[call_id] = _seen_of(call)
+        return seen
+
+    def _register(self, call_id: str, name: str, lane: str, arguments: dict[str, Any] | None = None) -> _Seen:
+        self._tell(
+            events.ToolCallGenerating(tool_call_id=call_id, tool_name=cut(name, _NAME), arguments=arguments, lane=lane)
+        )
+        seen = self._seen[call_id] = self._seen.get(call_id) or _Seen()
+        seen.name = cut(name, _NAME) or seen.name
+        seen.arguments = arguments if arguments is not None else seen.arguments
+        return seen
+
+    def generating(self, said: backend.ToolGenerating) -> None:
+        seen = self._call(said.id)
+        if seen is None or (not seen.name and said.name and not seen.told):
+            self._register(said.id, said.name, said.lane)
+
+    def arguments(self, said: backend.ToolArguments) -> None:
+        seen = self._call(said.id)
+        if seen is None:
+            seen = self._register(said.id, said.name, said.lane)
+        if seen.told or seen.over or not said.delta:
+            return
+        if self._joining is not backend.ToolArguments or said.id != self._whose:
+            self._join(backend.ToolArguments, said.id)
+        self._pieces.append(said.delta)
+        seen.pieces.append(said.delta)
+
+    def called(self, said: backend.ToolCalled) -> None:
+        seen = self._call(said.id)
+        if said.partial:
+            if seen is None or not (seen.told or seen.over):
+                self._register(said.id, said.name, said.lane, plain(said.arguments))
+            return
+        name = cut(said.name, _NAME) or (seen.name if seen else "")
+        runner = run_by(self._state, said, name)
+        if seen is not None and seen.told and not self._rebound(seen, name, runner):
+            if name != seen.name:
+                self._notice("call_repeated", {"toolCallId": said.id, "name": name, "as": seen.name})
+            return
+        if seen is None:
+            seen = self._seen[said.id] = _Seen()
+        arguments = _whole(said, seen)
+        if seen.over:
+            runner = RunBy.BACKEND  # its result came first: it is not executed
+        seen.name, seen.told, seen.run_by = name, True, runner
+        waits = self._state.facts.features.reports
+        self._tell(
+            events.ToolCalled(
+                tool_call_id=said.id,
+                tool_name=name,
+                arguments=arguments or {},
+                lane=said.lane,
+                call=self._request.number,
+                run_by=runner,
+                permit=permit(self._state, name, runner),
+                ui=plain(said.ui),
+                report=waits and for_others(self._state, runner) and arguments is not None,
+            )
+        )
+        if arguments is None and runner is not RunBy.BACKEND:
+            seen.over = True
+            self._tell(
+                events.ToolEnded(
+                    tool_call_id=said.id,
+                    status=CallStatus.ERROR,
+                    error=f"The arguments of {name} are not a JSON object",
+                    reason="bad_arguments",
+                    report=waits,
+                )
+            )
+
+    @staticmethod
+    def _rebound(seen: _Seen, name: str, runner: RunBy) -> bool:
+        """A call that went through a gateway of the backend comes again under the name of what it is."""
+        known_as_its_own = seen.run_by is RunBy.BACKEND and runner is not RunBy.BACKEND
+        return known_as_its_own and name != seen.name and not seen.over
+
+    def answered(self, said: backend.ToolAnswered) -> None:
+        seen = self._call(said.id)
+        if seen is None:
+            seen = self._register(said.id, said.name, said.lane)
+        if seen.over or seen.settled:
+            return  # it repeats what it was told
+        seen.over = True
+        if seen.wait_id:
+            self._tell(WaitClosed(wait_id=seen.wait_id, scope=said.id))
+        status = _STATUSES.get(said.status, CallStatus.SUCCESS if said.success else CallStatus.ERROR)
+        error = "" if status is CallStatus.SUCCESS else cut(said.error, _TEXT)
+        result = plain(said.result)
+        self._tell(events.ToolEnded(tool_call_id=said.id, status=status, result=result, error=error, known=True))
+
+    # --- subagents ---
+
+    def lane_opened(self, said: backend.LaneOpened) -> None:
+        if said.id not in self._lanes:
+            self._lanes[said.id] = None
+            self._tell(events.LaneOpened(tool_call_id=said.id, agent=cut(said.agent, _NAME), lane=said.lane))
+
+    def lane_closed(self, said: backend.LaneClosed) -> None:
+        lane = said.id or next(reversed(self._lanes), "")
+        if lane in self._lanes:
+            del self._lanes[lane]
+            self._tell(events.LaneClosed(tool_call_id=lane))
+
+    def structured(self, said: backend.Structured) -> None:
+        self._tell(
+            events.StructuredResult(
+                kind=cut(said.kind, _NAME),
+                summary=clean(said.summary),
+                data=plain(said.data),
+                ok=said.success,
+                lane=said.lane,
+            )
+        )
+
+    # --- the conversation ---
+
+    def conversation(self, said: backend.ConversationKnown) -> None:
+        if said.id and said.id != self._conversation:
+            self._conversation = said.id
+            self._tell(events.ConversationKnown(conversation_id=clean(said.id)))
+
+    def ignored(self, said: backend.ChatKnown) -> None:
+        """Its own name for the chat, which has one here."""
+
+    def titled(self, said: backend.Titled) -> None:
+        title = cut(said.title.strip(), _NAME)
+        if title and title != self._title:
+            self._title = title
+            self._tell(events.TitleUpdated(title=title))
+
+    def spent(self, said: backend.Spent) -> None:
+        self._tell(_used(said, self._request.number))
+
+    def noticed(self, said: backend.Noticed) -> None:
+        if said.kind == "steering_applied":
+            steering_id = str(said.data.get("steeringId", ""))
+            part = self._state.steering.get(steering_id)
+            if part is not None and not part.call:
+                self._tell(events.SteeringApplied(steering_ids=(steering_id,), call=self._request.number))
+                return
+        self._notice(said.kind, said.data)
+
+    def odd(self, said: backend.NotUnderstood) -> None:
+        self._notice("not_understood", {"why": cut(said.why, _NAME), "payload": cut(said.payload, _NAME)})
+
+    def _notice(self, kind: str, data: dict[str, Any]) -> None:
+        self._notices += 1
+        if self._notices > MOST_NOTICES:
+            return
+        told = small(data)
+        summary = data.get("summary")
+        if kind.startswith("compaction") and isinstance(summary, str):
+            told = {"summary": cut(summary, _SUMMARY)}
+        self._tell(events.TurnNoticed(kind=cut(kind, _NAME), data=told))
+
+    def asked(self, said: backend.Asked) -> None:
+        asked = asked_by_agent(self._state, said)
+        if asked.wait.id not in self._state.asked and asked.wait.id not in self._asked:
+            self._asked.add(asked.wait.id)
+            self._tell(asked)
+
+    # --- the end ---
+
+    def failed(self, said: backend.Failed) -> None:
+        """Not the end yet: a backend may come to a good end all the same, and its stream says when it is over."""
+        self._fault = Fault(said.message, said.shown, said.code or events.FAULT)
+        told = {"error": cut(said.message, _TEXT), "shown": cut(said.shown, _TEXT), "code": cut(said.code, _NAME)}
+        self._tell(events.TurnNoticed(kind=events.FAULT, data=told))
+
+    def completed(self, said: backend.Completed) -> None:
+        if said.status not in _ENDS:
+            self._tell(events.BackendEnded(call=self._request.number, end=BackendEnd.COMPLETE))
+        else:
+            end, why, code = _ENDS[said.status]
+            fault = self._fault or Fault(f"{why}: {said.reason}" if said.reason else why, "", code)
+            self._tell(end_of(self._request, end, fault))
+        self._over = True
+
+    def paused(self, said: backend.Paused) -> None:
+        for call_id in said.pending:
+            if self._call(call_id) is None:
+                self.called(backend.ToolCalled(id=call_id, arguments={}))  # it waits for something nobody was told of
+        self._tell(
+            events.BackendEnded(
+                call=self._request.number,
+                end=BackendEnd.PAUSED,
+                checkpoint_id=clean(said.checkpoint_id),
+                pending=tuple(dict.fromkeys(said.pending)),
+            )
+        )
+        self._over = True
+
+
+def _seen_of(call: ToolCall) -> _Seen:
+    return _Seen(
+        name=call.name,
+        told=call.told,
+        over=call.over,
+        settled=call.attempt > 0,
+        run_by=call.run_by,
+        wait_id=call.wait_id if call.status is CallStatus.AWAITING_APPROVAL else "",
+        arguments=call.arguments or None,
+        pieces=list(call.pieces),
+    )
+
+
+def _whole(said: backend.ToolCalled, seen: _Seen) -> dict[str, Any] | None:
+    """The arguments: those of the last frame, or else those that were told before it. None: what came is no object."""
+    told: Any = said.arguments
+    if told is None and seen.pieces:
+        try:
+            told = msgspec.json.decode("".join(seen.pieces))
+        except (msgspec.DecodeError, UnicodeEncodeError):
+            told = False
+    elif told is None:
+        told = seen.arguments or {}
+    told = plain(told)
+    return told if isinstance(told, dict) else None
+
+
+def _used(said: backend.Spent, number: int) -> events.UsageRecorded:
+    return events.UsageRecorded(
+        call=number,
+        model=cut(said.model, _NAME),
+        input_tokens=said.input_tokens,
+        output_tokens=said.output_tokens,
+        cached_tokens=said.cached_tokens,
+        cost=said.cost,
+    )
+
+
+_READERS: dict[type[Any], Callable[[_Hearing, Any], None]] = {
+    backend.Thought: _Hearing.thought,
+    backend.ToolGenerating: _Hearing.generating,
+    backend.ToolCalled: _Hearing.called,
+    backend.ToolArguments: _Hearing.arguments,
+    backend.ToolAnswered: _Hearing.answered,
+    backend.LaneOpened: _Hearing.lane_opened,
+    backend.LaneClosed: _Hearing.lane_closed,
+    backend.Structured: _Hearing.structured,
+    backend.ConversationKnown: _Hearing.conversation,
+    backend.ChatKnown: _Hearing.ignored,
+    backend.Titled: _Hearing.titled,
+    backend.Paused: _Hearing.paused,
+    backend.Noticed: _Hearing.noticed,
+    backend.Spent: _Hearing.spent,
+    backend.Asked: _Hearing.asked,
+    backend.Failed: _Hearing.failed,
+    backend.Completed: _Hearing.completed,
+    backend.NotUnderstood: _Hearing.odd,
+}

@@ -1,0 +1,52 @@
+"""Values from outside, as the log can hold them: what is folded again later is what was decided on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+_NOTICE_BYTES = 16_384
+_SHOWN = 2_000
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it. What JSON cannot say is told as text."""
+    if value is None or value is True or value is False:
+        return value
+    try:
+        return msgspec.json.decode(msgspec.json.encode(value))
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+        return _forced(value)
+
+
+def _forced(value: Any) -> Any:
+    try:
+        return json.loads(clean(json.dumps(value, default=str, ensure_ascii=False, skipkeys=True)))
+    except (TypeError, ValueError, RecursionError):
+        return clean(repr(value)[:_SHOWN])
+
+
+def clean(text: str) -> str:
+    """Text that UTF-8 can say: half of a surrogate pair, which some sources cut, is replaced."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text
+
+
+def cut(text: str, length: int) -> str:
+    return clean(text if len(text) <= length else text[: length - 1] + "…")
+
+
+def small(data: dict[str, Any]) -> dict[str, Any]:
+    """An object that is not stored as a whole when it is large; the beginning of its text is."""
+    told = plain(data)
+    body = msgspec.json.encode(told)
+    if len(body) <= _NOTICE_BYTES and isinstance(told, dict):
+        return told
+    return {"cut": body[:_SHOWN].decode("utf-8", "replace")}

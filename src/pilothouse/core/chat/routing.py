@@ -1,0 +1,66 @@
+"""Who executes a tool call, and whether it may: decided when the call is told, and for good."""
+
+from __future__ import annotations
+
+from pilothouse.core.chat.backend import ToolCalled
+from pilothouse.core.chat.calls import RunBy
+from pilothouse.core.chat.state import TurnState
+from pilothouse.core.tools.spec import Permit
+
+SUBAGENTS = frozenset(
+    {
+        "debug",
+        "edit",
+        "build",
+        "plan",
+        "test",
+        "deploy",
+        "auth",
+        "research",
+        "knowledge",
+        "custom_tool",
+        "tour",
+        "info",
+        "workflow",
+        "evaluate",
+        "superagent",
+        "discovery",
+    }
+)
+"""Tools of the copilot backend that are agents of its own."""
+
+_RESPOND = "_respond"
+_ITS_OWN = frozenset({"go", "subagent"})
+
+
+def run_by(state: TurnState, said: ToolCalled, name: str) -> RunBy:
+    """A tool that the turn offers is the server's to execute, whatever the backend has of the same name."""
+    if state.facts.features.own_tools or said.executor in _ITS_OWN:
+        return RunBy.BACKEND
+    if name in state.offered:
+        return RunBy.SERVER
+    if name in SUBAGENTS or responds(name):
+        return RunBy.BACKEND
+    if said.executor == "client" or said.ui.get("clientExecutable") is True:
+        return RunBy.CLIENT
+    return RunBy.SERVER
+
+
+def responds(name: str) -> bool:
+    """A subagent hands its answer back with this: there is nothing to execute."""
+    return name.endswith(_RESPOND) and name.removesuffix(_RESPOND) in SUBAGENTS
+
+
+def permit(state: TurnState, name: str, runner: RunBy) -> Permit:
+    """A person's answer for longer than once goes before what the turn began with, but for what it denies."""
+    offered = state.offered.get(name)
+    if offered is None or runner is not RunBy.SERVER:
+        return Permit.ALLOW
+    if offered.permit is Permit.ASK and name in state.grants:
+        return Permit.ALLOW
+    return offered.permit
+
+
+def for_others(state: TurnState, runner: RunBy) -> bool:
+    """Nobody executes it during the turn, which ends with it pending: whoever sent the message said so."""
+    return runner is not RunBy.BACKEND and not state.facts.auto_execute
