@@ -18,6 +18,7 @@ HOW_TO_GET = {
     "bash": "apt-get install bash",
     "curl": "apt-get install curl",
     "git": "apt-get install git",
+    "redis-server": "apt-get install redis-server",
     "unshare": "apt-get install util-linux",
     "the agent CLIs": "./dev agents",
     "a sandbox": "a Linux that gives user namespaces to everybody",
