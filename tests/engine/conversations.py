@@ -1,4 +1,4 @@
-"""Conversations over a whole engine in memory: a backend that says what a test wrote, and tools that do what it says."""
+"""Conversations over a whole engine in memory: a backend that says what a test wrote, tools that do what it says."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tests.engine.server import Clock, run
 from tests.support.services import PATIENCE_S, REPO, World, ended, happened
 
 from pilothouse.adapters.backends.memory import MemoryBackend, Script, Step
+from pilothouse.adapters.work.memory import MemoryWarden
 from pilothouse.core.auth.principals import THE_LOCAL_USER, Kind, Principal, Scope
 from pilothouse.core.chat.backend import ToolCalled
 from pilothouse.core.chat.calls import Features
@@ -21,7 +23,7 @@ from pilothouse.engine.tools import ToolRegistry
 ANN = Principal("ann", Kind.KEY, frozenset({Scope.RUN}), "k1")
 BOB = Principal("bob", Kind.KEY, frozenset({Scope.APPROVE}), "k2")
 
-__all__ = ["ANN", "BOB", "REPO", "THE_LOCAL_USER", "World", "ended", "happened"]
+__all__ = ["ANN", "BOB", "REPO", "THE_LOCAL_USER", "World", "ended", "happened", "run"]
 
 
 class FakeTool:
@@ -55,8 +57,10 @@ class FakeTool:
 def world(
     *tools: FakeTool, says: Script | tuple[Step, ...] = (), features: Features | None = None, title: str = ""
 ) -> World:
-    """A machine whose backend says that, with these tools."""
+    """A machine whose backend says that, with these tools; its clock is the loop's, so that it may be virtual."""
     made = World()
+    made.clock = Clock()
+    made.warden = MemoryWarden(made.clock, made.program, made.logs)
     made.backend = MemoryBackend(says, features=features or Features(repeats=True), title=title)
     made.tools = ToolRegistry(tools)
     return made
@@ -88,5 +92,3 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while not condition():
             await asyncio.sleep(0)
-
-
