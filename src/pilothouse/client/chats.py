@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict
-from uuid import uuid4
 
 import msgspec
 
 from pilothouse.client.flows import Flow, ask, get, given, post, segment
+from pilothouse.client.keys import fresh_key
 from pilothouse.core.chat.calls import GivenResult
 from pilothouse.core.chat.message import Message
 from pilothouse.core.chat.request import ChatModel
@@ -77,7 +77,7 @@ def body_of(message: str, on_approval: OnApproval | None, saying: Saying) -> dic
     ]
     return given(
         message=message,
-        messageId=saying.get("message_id") or str(uuid4()),
+        messageId=saying.get("message_id") or fresh_key(),
         chatId=saying.get("chat_id"),
         workflowId=saying.get("workflow_id"),
         workflowName=saying.get("workflow_name"),
@@ -89,8 +89,7 @@ def body_of(message: str, on_approval: OnApproval | None, saying: Saying) -> dic
         attachments=list(saying.get("attachments", ())) or None,
         onApproval=on_approval,
         autoExecuteTools=None if saying.get("auto_execute_tools", True) else False,
-        toolResults=[given(id=each.id, name=each.name, result=each.result, error=_why(each)) for each in results]
-        or None,
+        toolResults=results or None,
         timeout=round(saying.get("timeout", TURN_S) * 1000),
     )
 
@@ -117,7 +116,7 @@ def abort(turn_id: str) -> Flow[None]:
 
 def steer(turn_id: str, content: str, *, steering_id: str | None = None) -> Flow[None]:
     """Say something to a turn that goes on. Raises ``Refused`` when it has ended."""
-    body = {"streamId": turn_id, "content": content, "steeringId": steering_id or str(uuid4())}
+    body = {"streamId": turn_id, "content": content, "steeringId": steering_id or fresh_key()}
     yield from ask("POST", "/api/copilot/chat/steer", body, again=True)
 
 

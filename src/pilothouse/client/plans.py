@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from uuid import uuid4
 
 from pilothouse.client.flows import Flow, Now, Pause, ask, get, given, post, segment
+from pilothouse.client.keys import fresh_key
 from pilothouse.errors import BadInput, Unavailable
 
 Json = dict[str, Any]
@@ -30,7 +30,7 @@ def submit(
     Raises ``BadInput`` naming the field, ``Denied`` for a repository that is not registered."""
     spec = {"text": plan} if isinstance(plan, str) else {"plan": plan}
     body = given(**spec, repoPath=repo_path, updateCheckout=update_checkout or None, registerRepo=register_repo or None)
-    submitted: Json = yield from ask("POST", "/api/plans", body, key=key or str(uuid4()), timeout=_SUBMIT_S)
+    submitted: Json = yield from ask("POST", "/api/plans", body, key=key or fresh_key(), timeout=_SUBMIT_S)
     return submitted
 
 
@@ -172,7 +172,7 @@ def run_workflow(
     """Run a workflow as a plan; returns the plan as soon as it is accepted."""
     body = given(version=version, repoPath=repo_path, updateCheckout=update_checkout or None)
     path = f"{_workflow(workflow_id)}/run"
-    plan: Json = yield from ask("POST", path, body, key=key or str(uuid4()), timeout=_SUBMIT_S)
+    plan: Json = yield from ask("POST", path, body, key=key or fresh_key(), timeout=_SUBMIT_S)
     return plan
 
 

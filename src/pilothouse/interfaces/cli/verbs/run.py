@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 import sys
-import time
 from pathlib import Path
 from typing import Annotated, Any
-from uuid import UUID
 
 import typer
 
+from pilothouse.client.keys import fresh_key
 from pilothouse.core.plan.spec_text import MAX_BYTES, read_data
 from pilothouse.errors import BadInput, Unavailable
 from pilothouse.interfaces.cli.client import Client
@@ -80,18 +78,12 @@ def run(
 def _submit(client: Client, data_dir: Path | None, body: dict[str, object]) -> tuple[Client, dict[str, Any]]:
     """The plan, and a client of whoever runs it. A server that goes away meanwhile may have accepted it or not: the
     next one is asked under the same key, so that it runs once."""
-    key = _key()
+    key = fresh_key()
     try:
         return client, client.post("/api/plans", body, timeout=SUBMIT_PATIENCE, key=key)
     except Unavailable:
         client = connect(data_dir)
         return client, client.post("/api/plans", body, timeout=SUBMIT_PATIENCE, key=key)
-
-
-def _key() -> str:
-    """A UUIDv7: the id of the plan takes its time from it."""
-    millis = time.time_ns() // 1_000_000 & ((1 << 48) - 1)
-    return str(UUID(int=millis << 80 | 7 << 76 | secrets.randbits(12) << 64 | 2 << 62 | secrets.randbits(62)))
 
 
 def read_plan(name: str) -> tuple[str, str, Path]:
