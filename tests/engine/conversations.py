@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tests.engine.server import Clock, run
@@ -55,7 +55,7 @@ class FakeTool:
 
 
 def world(
-    *tools: FakeTool, says: Script | tuple[Step, ...] = (), features: Features | None = None, title: str = ""
+    *tools: FakeTool, says: Script | Sequence[Step] = (), features: Features | None = None, title: str = ""
 ) -> World:
     """A machine whose backend says that, with these tools; its clock is the loop's, so that it may be virtual."""
     made = World()

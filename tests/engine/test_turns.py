@@ -24,7 +24,7 @@ from tests.engine.conversations import (
     world,
 )
 
-from pilothouse.adapters.backends.memory import Break, Hold, Reports, by_call
+from pilothouse.adapters.backends.memory import Break, Hold, Reports, Step, by_call
 from pilothouse.core.chat.backend import Completed, ConversationKnown, Failed, Noticed, Paused, Said, Titled
 from pilothouse.core.chat.calls import CallStatus, Features, GivenResult, OnApproval
 from pilothouse.core.chat.events import TextDelta, ToolApproved, ToolEnded
@@ -67,7 +67,7 @@ def test_tools_run_at_once_beside_each_other_and_beside_the_text() -> None:
 
     async def journey() -> None:
         tool = FakeTool(does=meet)
-        first = [(calling(id="a", n=1), calling(id="b", n=2)), Said("meanwhile"), Hold(), Completed()]
+        first: list[Step] = [(calling(id="a", n=1), calling(id="b", n=2)), Said("meanwhile"), Hold(), Completed()]
         made = world(tool, says=by_call(first, [Said("done"), Completed()]))
         async with made.engine() as services:
             sent = await say(services)
@@ -347,7 +347,7 @@ def test_an_abort_while_somebody_is_asked_withdraws_the_question() -> None:
     run(journey)
 
 
-def test_a_backend_that_does_not_take_the_abort_holds_nobody_up() -> None:
+def test_a_backend_that_does_not_take_the_abort_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
     async def journey() -> None:
         made = world(says=[Said("Hi"), Hold()], features=Features(aborts=True))
         backend = backend_of(made)
@@ -355,7 +355,7 @@ def test_a_backend_that_does_not_take_the_abort_holds_nobody_up() -> None:
         async def never(_: object) -> None:
             await asyncio.Event().wait()
 
-        backend.abort = never  # type: ignore[method-assign]  # a backend that hangs
+        monkeypatch.setattr(backend, "abort", never)
         async with made.engine() as services:
             sent = await say(services)
             await happened(services, sent.turn_id, "TEXT_DELTA")
@@ -442,7 +442,7 @@ def test_a_request_that_brought_nothing_is_made_again_and_again_but_not_for_ever
 
     async def journey() -> None:
         for failures, success in ((2, True), (3, False)):
-            legs = [[broken]] * failures + [[Said("At last"), Completed()]]
+            legs: list[list[Step]] = [[broken]] * failures + [[Said("At last"), Completed()]]
             made = world(says=by_call(*legs))
             async with made.engine() as services:
                 result = await done(services, (await say(services)).turn_id)
@@ -482,7 +482,7 @@ def test_a_bug_in_a_backend_fails_its_request(caplog: pytest.LogCaptureFixture) 
 
 def test_ends_of_calls_are_reported_until_the_backend_has_them() -> None:
     async def journey() -> None:
-        says = [calling(), Reports(("c1",)), Said("I see"), Completed()]
+        says: list[Step] = [calling(), Reports(("c1",)), Said("I see"), Completed()]
         made = world(FakeTool(), says=says, features=Features(reports=True))
         backend_of(made).failing += [BackendFailed("502", transient=True)] * 3
         async with made.engine() as services:
@@ -498,7 +498,7 @@ def test_ends_of_calls_are_reported_until_the_backend_has_them() -> None:
 
 def test_a_backend_that_pauses_gets_all_results_together() -> None:
     async def journey() -> None:
-        first = [(calling(id="a"), calling(id="b")), Paused(checkpoint_id="cp", pending=("a", "b"))]
+        first: list[Step] = [(calling(id="a"), calling(id="b")), Paused(checkpoint_id="cp", pending=("a", "b"))]
         made = world(FakeTool(), says=by_call(first, [Said("both"), Completed()]))
         async with made.engine() as services:
             assert (await done(services, (await say(services)).turn_id)).content == "both"

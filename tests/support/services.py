@@ -45,6 +45,7 @@ from pilothouse.engine.kinds import REGISTRY
 from pilothouse.engine.oauth import OAuth
 from pilothouse.engine.plan_effects import PlanEffects
 from pilothouse.engine.plans import Origin, Plans
+from pilothouse.engine.ports import Clock
 from pilothouse.engine.queries import Queries
 from pilothouse.engine.repos import Repos
 from pilothouse.engine.runs import Runs
@@ -67,7 +68,7 @@ class World:
         self.git = GitWorld()
         self.git.add_repository(REPO, {"README.md": "hello\n"})
         self.logs = MemoryLogStore()
-        self.clock = SystemClock()
+        self.clock: Clock = SystemClock()
         self.agents = AgentWorld()
         self.warden = MemoryWarden(self.clock, self.program, self.logs)
         self.backend: Backend = MemoryBackend()
