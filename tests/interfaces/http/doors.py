@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.support.services import PATIENCE_S, World
 
 from pilothouse.engine.services import Services
-from pilothouse.interfaces.http.api import OwnerInfo, make_api
+from pilothouse.interfaces.http.api import ChatFlags, OwnerInfo, make_api
 from pilothouse.interfaces.http.guard import Guard
 from pilothouse.interfaces.http.server import serve
 
@@ -42,13 +42,22 @@ class Inside:
 
 
 @asynccontextmanager
-async def inside(world: World | None = None, *, mode: str = "serve", keepalive: float = 15.0) -> AsyncIterator[Inside]:
+async def inside(
+    world: World | None = None, *, mode: str = "serve", keepalive: float = 15.0, flags: ChatFlags | None = None
+) -> AsyncIterator[Inside]:
     """The application as the Unix socket's door shows it."""
     owner = OwnerInfo(os.getpid(), "1.2.3", mode)
     stepped_down: list[bool] = []
     async with (world or World()).engine() as services:
         guard = Guard(services.keys)
-        app = make_api(services, guard, owner, lambda: stepped_down.append(True), keepalive=keepalive)
+        app = make_api(
+            services,
+            guard,
+            owner,
+            lambda: stepped_down.append(True),
+            keepalive=keepalive,
+            flags=flags or ChatFlags(),
+        )
         async with client_of(from_user(guard.unix(app), os.getuid())) as client:
             yield Inside(services, guard, owner, app, client, stepped_down)
 

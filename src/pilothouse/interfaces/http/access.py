@@ -64,7 +64,7 @@ ROUTES: Mapping[str, Action] = MappingProxyType(
         f"POST {_CHAT}/revert": Action.CHANGE_WORKFLOWS,
         f"GET {_CHAT}/export": Action.READ_CHATS,
         "POST /api/copilot/feedback": Action.CHANGE_CHATS,
-        "POST /api/copilot/confirm": Action.ANSWER_APPROVALS,
+        "POST /api/copilot/confirm": Action.SEND,
         "GET /api/copilot/auto-allowed-tools": Action.READ_CHATS,
         "POST /api/copilot/auto-allowed-tools": Action.ANSWER_APPROVALS,
         "DELETE /api/copilot/auto-allowed-tools": Action.ANSWER_APPROVALS,

@@ -1,0 +1,358 @@
+"""POST /api/v1/copilot/chat: the chat document's request, its answers, and each of its errors with a reason."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.interfaces.http.doors import client_of, eventually, inside, run, served
+from tests.interfaces.http.keyed import key_of, keyed
+from tests.interfaces.http.talking import (
+    HEADLESS,
+    HOLD,
+    NEVER,
+    backend_of,
+    calls,
+    failure,
+    kinds,
+    opened,
+    says,
+    talking,
+    text_of,
+    tool_of,
+)
+
+from pilothouse.adapters.backends.memory import Break
+from pilothouse.core.auth.principals import Scope
+from pilothouse.core.auth.rates import Rate
+from pilothouse.core.chat.backend import ConversationKnown, Failed, Said
+from pilothouse.core.chat.calls import CallReason
+from pilothouse.engine.keys import Keys
+from pilothouse.errors import BackendFailed
+from pilothouse.interfaces.http.api import ChatFlags
+
+
+async def ask(client: httpx.AsyncClient, message: str = "hello", **more: Any) -> httpx.Response:
+    return await client.post(HEADLESS, json={"message": message, **more})
+
+
+def test_it_answers_401_without_an_api_key() -> None:
+    async def journey() -> None:
+        async with inside(talking()) as at:
+            at.guard.listening("127.0.0.1", 80)
+            async with client_of(at.guard.tcp(at.app), "http://127.0.0.1") as nobody:
+                found = failure(await ask(nobody), 401, "no_credential")
+                assert (found["content"], found["toolCalls"]) == ("", [])
+                wrong = await nobody.post(HEADLESS, json={"message": "hello"}, headers={"x-api-key": "sim_xxx"})
+                failure(wrong, 401, "invalid_key")
+
+    run(journey())
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "message"),
+        ({"message": ""}, "message"),
+        ({"message": "  "}, "message"),
+        ({"message": 7}, "message"),
+        ({"message": "hi", "mode": "dance"}, "mode"),
+        ({"message": "hi", "timeout": "soon"}, "timeout"),
+        ({"message": "hi", "timeout": 0}, "timeout"),
+        ({"message": "hi", "autoExecuteTools": "yes"}, "autoExecuteTools"),
+        ({"message": "hi", "onApproval": "maybe"}, "onApproval"),
+        ({"message": "hi", "colour": "red"}, "colour"),
+        ({"message": "hi", "toolResults": [{"result": 1}]}, "toolResults[0].id"),
+    ],
+)
+def test_it_answers_400_to_an_invalid_request_and_says_which_field(body: dict[str, Any], field: str) -> None:
+    async def journey() -> None:
+        async with inside(talking()) as at:
+            found = failure(await at.client.post(HEADLESS, json=body), 400)
+            assert [each["field"] for each in found["details"]] == [field]
+            assert all(each["message"] for each in found["details"])
+
+    run(journey())
+
+
+def test_everything_that_is_wrong_is_told_at_once() -> None:
+    async def journey() -> None:
+        async with inside(talking()) as at:
+            found = failure(await ask(at.client, timeout=-1, chatId=7), 400, "bad_input")
+            assert {each["field"] for each in found["details"]} == {"timeout", "chatId"}
+            failure(await at.client.post(HEADLESS, content=b"{"), 400, "malformed")
+
+    run(journey())
+
+
+def test_it_answers_a_simple_question() -> None:
+    async def journey() -> None:
+        world = talking((ConversationKnown("conv-1"), *says("Hel", "lo.")), says("Again."))
+        async with inside(world) as at, await keyed(at, "ann", Scope.RUN) as ann:
+            found = (await ask(ann, mode="ask")).json()
+            assert (found["success"], found["content"], found["toolCalls"]) == (True, "Hello.", [])
+            assert found["conversationId"] == "conv-1"
+            assert not found.get("error")
+            again = (await ask(ann, "and now?", chatId=found["chatId"])).json()
+            assert (again["content"], again["chatId"]) == ("Again.", found["chatId"])
+            first, second = backend_of(world).requests
+            assert (first.mode, first.headless, first.owner) == ("research", True, "ann")
+            assert [message.content for message in second.history] == ["hello", "Hello."]
+
+    run(journey())
+
+
+def test_it_executes_tools_and_answers_what_they_were_called_with_and_brought() -> None:
+    async def journey() -> None:
+        world = talking(calls("look", "break", text="Let me see. "), says("Done."))
+        async with inside(world) as at:
+            found = (await ask(at.client)).json()
+            assert (found["success"], found["content"]) == (True, "Let me see. Done.")
+            look, stuck = found["toolCalls"]
+            assert (look["id"], look["name"], look["status"], look["params"]) == ("look-1", "look", "success", {"n": 1})
+            assert look["result"] == {"done": "look"}
+            assert look["durationMs"] >= 0
+            assert (stuck["status"], stuck["error"]) == ("error", "it is stuck")
+            assert [request.reason for request in backend_of(world).requests] == [CallReason.FIRST, CallReason.RESULTS]
+
+    run(journey())
+
+
+def test_a_tool_that_a_person_would_be_asked_about_is_skipped_and_the_answer_says_how_to_allow_it() -> None:
+    async def journey() -> None:
+        world = talking(calls("touch"), says("Sorry."), calls("touch"), says("Done."))
+        async with inside(world) as at:
+            async with await keyed(at, "ann", Scope.RUN) as ann:
+                [call] = (await ask(ann)).json()["toolCalls"]
+                assert (call["status"], call["reason"]) == ("skipped", "needs_approval")
+                assert call["error"]
+            assert tool_of(world, "touch").calls == []
+            async with await keyed(at, "ann", Scope.APPROVE) as ann:  # who may answer for a person has
+                [call] = (await ask(ann)).json()["toolCalls"]
+                assert call["status"] == "success"
+            assert len(tool_of(world, "touch").calls) == 1
+
+    run(journey())
+
+
+def test_who_may_not_answer_for_a_person_cannot_have_everything_run() -> None:
+    async def journey() -> None:
+        world = talking(calls("touch"), says("Done."))
+        async with inside(world) as at, await keyed(at, "ann", Scope.RUN) as ann:
+            answered = await ask(ann, onApproval="run")
+            assert answered.status_code in {400, 403}, answered.text
+            failure(answered, answered.status_code)
+            assert tool_of(world, "touch").calls == []
+
+    run(journey())
+
+
+def test_with_wait_a_person_answers_elsewhere() -> None:
+    async def journey() -> None:
+        world = talking(calls("touch"), says("Done."))
+        async with inside(world) as at:
+            asked = asyncio.ensure_future(ask(at.client, onApproval="wait"))
+            waits: list[dict[str, Any]] = []
+            while not waits:
+                waits = (await at.client.get("/api/approvals")).json()["approvals"]
+                await asyncio.sleep(0.005)
+            await at.client.post(f"/api/approvals/{waits[0]['id']}", json={"answer": "approve"})
+            found = (await asked).json()
+            assert (found["success"], found["content"]) == (True, "Done.")
+            assert found["toolCalls"][0]["status"] == "success"
+
+    run(journey())
+
+
+def test_with_automatic_tools_off_calls_are_left_to_the_caller_who_brings_their_results() -> None:
+    async def journey() -> None:
+        world = talking(calls("look"), says("I see."))
+        async with inside(world) as at:
+            left = (await ask(at.client, autoExecuteTools=False)).json()
+            assert (left["success"], left["requiresAction"]) == (True, True)
+            assert [call["status"] for call in left["toolCalls"]] == ["pending"]
+            assert tool_of(world, "look").calls == []
+            results = [{"id": "look-1", "result": {"seen": 1}}]
+            rest = (await at.client.post(HEADLESS, json={"chatId": left["chatId"], "toolResults": results})).json()
+            assert (rest["success"], rest["content"]) == (True, "I see.")
+            brought = backend_of(world).requests[1].results
+            assert [(given.id, given.ok, given.result) for given in brought] == [("look-1", True, {"seen": 1})]
+
+    run(journey())
+
+
+def test_it_answers_404_to_a_workflow_or_a_chat_that_is_not_there_or_not_theirs() -> None:
+    async def journey() -> None:
+        async with inside(talking()) as at, await keyed(at, "bob", Scope.APPROVE) as bob:
+            mine = (await ask(at.client)).json()["chatId"]
+            for missing in ({"workflowId": "wf_abc123"}, {"chatId": "chat_xyz"}, {"chatId": mine}):
+                failure(await ask(bob, **missing), 404, "not_found")
+            failure(await ask(bob, workflowName="none"), 404, "not_found")
+
+    run(journey())
+
+
+def test_it_answers_409_while_the_chat_is_busy_and_names_the_turn() -> None:
+    async def journey() -> None:
+        world = talking(says("Hi."), (Said("Hm"), HOLD, *says(".")))
+        async with inside(world) as at:
+            chat_id = (await ask(at.client)).json()["chatId"]
+            first = asyncio.ensure_future(ask(at.client, chatId=chat_id))
+            await eventually(lambda: len(backend_of(world).requests) == 2)
+            busy = failure(await ask(at.client, chatId=chat_id), 409, "busy")
+            chat = (await at.client.get(f"/api/copilot/chats/{chat_id}")).json()
+            assert busy["activeStreamId"] == chat["activeStreamId"] == backend_of(world).requests[1].turn_id
+            backend_of(world).go_on()
+            assert (await first).json()["content"] == "Hm."
+
+    run(journey())
+
+
+def test_it_answers_429_when_a_key_is_used_too_often() -> None:
+    async def journey() -> None:
+        async with inside(talking()) as at:
+            limited = Keys(at.services.keys._store, at.services.clock, lambda n: b"\1" * n, Rate(0.001, 1))
+            at.guard._keys = limited
+            made = await limited.create("test", "ann", (Scope.RUN,))
+            at.guard.listening("127.0.0.1", 80)
+            async with client_of(at.guard.tcp(at.app), "http://127.0.0.1") as ann:
+                ann.headers["x-api-key"] = made.key
+                assert (await ask(ann)).status_code == 200
+                refused = await ask(ann)
+                failure(refused, 429, "too_many_requests")
+                assert int(refused.headers["retry-after"]) > 0
+
+    run(journey())
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        ((Failed(message="the model is gone", code="model_gone"),), "the model is gone"),
+        ((Break(BackendFailed("nobody answers at http://127.0.0.1:1")),), "nobody answers at http://127.0.0.1:1"),
+        ((), "stopped before it had finished"),
+    ],
+)
+def test_it_answers_500_with_the_reason_and_keeps_what_was_said_and_done(end: tuple[Any, ...], reason: str) -> None:
+    async def journey() -> None:
+        world = talking(calls("look", text="First. "), (Said("Then "), *end))
+        async with inside(world) as at:
+            found = failure(await ask(at.client), 500)
+            assert reason in found["error"]
+            assert found["content"] == "First. Then "
+            assert [(call["name"], call["status"]) for call in found["toolCalls"]] == [("look", "success")]
+            assert found["chatId"]
+
+    run(journey())
+
+
+def test_it_answers_504_at_its_timeout_and_keeps_what_was_said_and_done() -> None:
+    async def journey() -> None:
+        world = talking(calls("look", text="First. "), (Said("Then "), NEVER))
+        async with inside(world) as at:
+            found = failure(await ask(at.client, timeout=300), 504, "timeout")
+            assert found["content"] == "First. Then "
+            assert [call["status"] for call in found["toolCalls"]] == ["success"]
+            assert len(backend_of(world).open) == 0
+
+    run(journey())
+
+
+@pytest.mark.parametrize(
+    ("flags", "name"),
+    [
+        (ChatFlags(orchestrator=False), "COPILOT_USE_SERVER_ORCHESTRATOR"),
+        (ChatFlags(headless=False), "COPILOT_ENABLE_HEADLESS_API"),
+    ],
+)
+def test_it_answers_503_when_a_flag_is_off_whatever_is_asked(flags: ChatFlags, name: str) -> None:
+    async def journey() -> None:
+        async with inside(talking(), flags=flags) as at:
+            for body in ({"message": "hello"}, {}):
+                assert name in failure(await at.client.post(HEADLESS, json=body), 503, "unavailable")["error"]
+
+    run(journey())
+
+
+def test_a_turn_that_somebody_stopped_says_so() -> None:
+    async def journey() -> None:
+        world = talking((Said("Hm"), NEVER))
+        async with inside(world) as at:
+            asked = asyncio.ensure_future(ask(at.client))
+            await eventually(lambda: len(backend_of(world).open) == 1)
+            await at.client.post("/api/copilot/chat/abort", json={"streamId": backend_of(world).requests[0].turn_id})
+            found = failure(await asked, 500)
+            assert "stopped" in found["error"].lower()
+            assert found["content"] == "Hm"
+
+    run(journey())
+
+
+def test_a_message_with_an_id_is_one_turn_however_often_it_is_sent() -> None:
+    async def journey() -> None:
+        world = talking(says("Once."))
+        async with inside(world) as at, await keyed(at, "bob", Scope.RUN) as bob:
+            first = (await ask(at.client, messageId="m-1")).json()
+            assert (await ask(at.client, messageId="m-1")).json() == first
+            with_header = await at.client.post(HEADLESS, json={"message": "x"}, headers={"idempotency-key": "m-1"})
+            assert with_header.json() == first
+            assert len(backend_of(world).requests) == 1
+            theirs = (await ask(bob, messageId="m-1")).json()  # another's is another
+            assert theirs["chatId"] != first["chatId"]
+
+    run(journey())
+
+
+def test_it_can_be_streamed() -> None:
+    async def journey() -> None:
+        async with inside(talking(says("Hel", "lo."))) as at:
+            async with opened(at.client, "POST", HEADLESS, {"message": "hello", "stream": True}) as stream:
+                shown = [each async for each in stream]
+            assert (kinds(shown)[0], kinds(shown)[-1], text_of(shown)) == ("chat_id", "done", "Hello.")
+
+    run(journey())
+
+
+def test_a_client_that_hangs_up_takes_its_turn_with_it(tmp_path: Path) -> None:
+    async def journey() -> None:
+        world = talking((Said("Hm"), NEVER))
+        async with served(tmp_path, world) as at:
+            asked = asyncio.ensure_future(ask(at.client))
+            await eventually(lambda: len(backend_of(world).open) == 1)
+            asked.cancel()
+            await eventually(lambda: len(backend_of(world).open) == 0)
+            turn_id = backend_of(world).requests[0].turn_id
+            async with asyncio.timeout(5):
+                while (await at.services.queries.run(turn_id)).lifecycle != "STOPPED":
+                    await asyncio.sleep(0.005)
+
+    run(journey())
+
+
+def test_who_hung_up_and_can_ask_again_finds_the_turn_going_on(tmp_path: Path) -> None:
+    async def journey() -> None:
+        world = talking((Said("Hm"), HOLD, *says(".")))
+        async with served(tmp_path, world) as at:
+            asked = asyncio.ensure_future(ask(at.client, messageId="m-1"))
+            await eventually(lambda: len(backend_of(world).open) == 1)
+            asked.cancel()
+            again = asyncio.ensure_future(ask(at.client, messageId="m-1"))
+            await asyncio.sleep(0.05)  # long enough to be stopped by mistake
+            backend_of(world).go_on()
+            assert (await again).json()["content"] == "Hm."
+            assert len(backend_of(world).requests) == 1
+
+    run(journey())
+
+
+def test_a_key_that_only_reads_sends_nothing() -> None:
+    async def journey() -> None:
+        async with inside(talking()) as at:
+            key = await key_of(at, "ann", Scope.READ)
+            answered = await at.client.post(HEADLESS, json={"message": "hello"}, headers={"x-api-key": key})
+            failure(answered, 403, "needs_scope")
+
+    run(journey())
