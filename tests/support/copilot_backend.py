@@ -77,6 +77,7 @@ class CopilotBackend:
         self._scripts: list[Sequence[Step]] = []
         self._streams = 0
         self._released: set[str] = set()
+        self._reported: set[str] = set()
         self._changed = asyncio.Event()
 
     def plays(self, *scripts: Sequence[Step]) -> None:
@@ -92,7 +93,8 @@ class CopilotBackend:
         return [one.body for one in self.requests if one.path == path]
 
     def reported(self) -> set[str]:
-        return {body["id"] for body in self.sent(REPORT)}
+        """The calls whose end it knows: it was told, and did not refuse to hear it."""
+        return self._reported
 
     async def until(self, so: Callable[[], bool]) -> None:
         """Wait until something about it is so. Raises ``TimeoutError``."""
@@ -155,6 +157,9 @@ class CopilotBackend:
         elif received.path == TITLE:
             await _answer(writer, Answer(200, {"title": "A loopback title"}))
         elif received.path in (REPORT, ABORT, STEER):
+            if received.path == REPORT:
+                self._reported.add(received.body["id"])
+                self._wake()
             await _answer(writer, Answer(200, {"success": True}))
         elif not self._scripts:
             await _answer(writer, Answer(404, {"error": "no script"}))
