@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 import pytest
 import yaml
 from tests.support.copilot_backend import Answer, CopilotBackend
+from tests.support.model_backend import AsLanguageModel
 
 from pilothouse.adapters.backends.memory import Break, Hold, MemoryBackend, Step, by_call
 from pilothouse.adapters.backends.opening import BackendConfig, open_backend
@@ -38,7 +39,7 @@ from pilothouse.errors import BackendFailed
 
 T = TypeVar("T")
 PATIENCE_S = 10.0
-ALL = ("memory", "script", "remote-v0", "remote-v1")
+ALL = ("memory", "script", "remote-v0", "remote-v1", "llm-openai", "llm-openai-responses", "llm-anthropic")
 
 
 class Setting(Protocol):
@@ -89,6 +90,8 @@ def setting(request: pytest.FixtureRequest, tmp_path: Path) -> Setting:
             return InMemory()
         case "script":
             return FromScript(tmp_path)
+        case model if model.startswith("llm-"):
+            return AsLanguageModel(model.removeprefix("llm-"))
         case wired:
             return OverSockets(wired.removeprefix("remote-"))
 

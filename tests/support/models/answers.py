@@ -13,6 +13,7 @@ from tests.support.models.parts import (
     Drop,
     Fail,
     Hold,
+    Over,
     Part,
     RunShell,
     Say,
@@ -75,6 +76,10 @@ async def play(turn: Turn, asked: Asked, wire: Wire, sink: Sink, held: Held) -> 
             case Drop():
                 sink.reset()
                 return
+            case Over():
+                await send(begin())
+                await sink.end_events()
+                return
             case Fail() if sink.status is None:
                 await sink.send_json(wire.error(part), part.status, _retry_after(part))
                 return
@@ -107,7 +112,7 @@ def _output(part: Part, asked: Asked, number: int) -> Output:
     assert isinstance(part, Call)
     offered = {tool.name: tool for tool in asked.tools}
     freeform = str(part.args.get("input", "")) if offered.get(part.tool, Tool("")).freeform else None
-    return ToolCall(f"call_{asked.turns}_{number}", part.tool, part.args, freeform, part.raw)
+    return ToolCall(part.id or f"call_{asked.turns}_{number}", part.tool, part.args, freeform, part.raw)
 
 
 def _retry_after(fail: Fail) -> dict[str, str]:

@@ -31,6 +31,8 @@ class Call:
     args: Mapping[str, Any] = field(default_factory=dict)
     raw: str | None = None
     """The arguments as they are written, where that is no JSON."""
+    id: str | None = None
+    """The call's; by default one is made up."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,12 @@ class Cut:
     """The answer ends for want of room: it has reached its longest length."""
 
 
-Part = Say | Think | Call | WriteFile | RunShell | Usage | Slow | Hold | Fail | Drop | Cut
+@dataclass(frozen=True)
+class Over:
+    """The stream just ends, without an end of the answer."""
+
+
+Part = Say | Think | Call | WriteFile | RunShell | Usage | Slow | Hold | Fail | Drop | Cut | Over
 Turn = Sequence[Part]
 
 
@@ -117,6 +124,10 @@ def garbled(tool: str, raw: str) -> Part:
 
 def cut() -> Part:
     return Cut()
+
+
+def over() -> Part:
+    return Over()
 
 
 def write_file(path: str, content: str) -> Part:

@@ -13,8 +13,9 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
 from pydantic_ai.direct import model_request, model_request_stream
-from pydantic_ai.messages import ModelMessage, ModelRequest
-from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.messages import FinishReason, ModelMessage, ModelRequest
+from pydantic_ai.models import ModelRequestParameters, StreamedResponse
+from pydantic_ai.models.openai import OpenAIStreamedResponse
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
@@ -110,11 +111,12 @@ class Answering:
             model_request_parameters=parameters,
         ) as stream:
             async for event in stream:
-                if events := list(hearing.hear(event, cut=stream.finish_reason == "length")):
+                cut = stream.finish_reason is not None and reason_of(stream) in (None, "length")
+                if events := list(hearing.hear(event, cut=cut)):
                     yield events
-            reason, answer = stream.finish_reason, stream.get()
+            reason, answer = reason_of(stream), stream.get()
         ends: list[BackendEvent] = [self._spent(answer.usage, answer.model_name or model)]
-        if hearing.calls:
+        if hearing.calls and reason is not None:
             ends.append(Paused(checkpoint_id="", pending=tuple(hearing.calls)))
         elif reason == "content_filter":
             ends.append(Failed(message=f"{self._config.place} withheld the answer", code="content_filter"))
@@ -210,6 +212,15 @@ class Answering:
 
     def _failed(self, error: Exception, model: str) -> BackendFailed:
         return error if isinstance(error, BackendFailed) else failure(error, self._config, model)
+
+
+def reason_of(stream: StreamedResponse) -> FinishReason | None:
+    """Why the answer has ended, as its server says. The library makes one up for chat completions that just end, and
+    what was cut off would pass for whole."""
+    told = stream.provider_details or {}
+    if isinstance(stream, OpenAIStreamedResponse) and "finish_reason" not in told and "refusal" not in told:
+        return None
+    return stream.finish_reason
 
 
 def definition(tool: ToolSpec) -> ToolDefinition:

@@ -54,7 +54,7 @@ class LlmBackend:
                 yield batch
 
     async def report(self, report: ToolReport) -> None:
-        raise BackendFailed("a language model gets results with its next request")
+        """It gets results with its next request."""
 
     async def steer(self, steer: SteerBackend) -> None:
         raise BackendFailed("a language model hears what is said meanwhile with its next request")
