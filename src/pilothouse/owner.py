@@ -1,7 +1,7 @@
 """Who serves a data directory: one process, the owner, at a time.
 
 Holds the lock and ``owner.json`` (``{pid, version, socket, url, mode}``), by which clients find it. Standard library
-only: every verb of the command line imports this on its way to a server.
+only, but for where the configuration lies: every verb of the command line imports this on its way to a server.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+import platformdirs
+
 from pilothouse.errors import Unavailable
 
+_SETTINGS_BEGIN = ("PILOTHOUSE_", "COPILOT_")
 _SOCKET_LIMIT = 100
 """Unix socket paths end at 108 bytes on Linux, 104 on macOS."""
 
@@ -26,13 +29,37 @@ _SOCKET_LIMIT = 100
 @dataclass(frozen=True, slots=True)
 class Owner:
     """``mode``: ``serve`` for a server somebody started, ``background`` for one a client started, which ends when
-    idle and steps down for ``serve``. ``url`` is empty without HTTP."""
+    idle and steps down for ``serve``. ``url`` is empty without HTTP. ``settings`` is the ``settings_mark`` of a
+    background owner: whoever has other settings by now wants another owner."""
 
     pid: int
     version: str
     socket: str
     mode: str
     url: str = ""
+    settings: str = ""
+
+
+def settings_mark() -> str:
+    """A digest of everything the settings of a server that is started here and now would be read from: two that are
+    the same mean the same settings. The data directory is no part of it, for each has an owner of its own."""
+    digest = hashlib.sha256()
+    for name in sorted(os.environ):
+        if name.startswith(_SETTINGS_BEGIN) and name != "PILOTHOUSE_DATA_DIR":
+            digest.update(f"{name}={os.environ[name]}\0".encode("utf-8", "surrogateescape"))
+    config = config_file()
+    for file in (config, config.with_name("prices.toml"), Path(".env")):
+        try:
+            digest.update(b"%d:" % len(text := file.read_bytes()) + text)
+        except OSError:
+            digest.update(b"-:")
+    return digest.hexdigest()[:16]
+
+
+def config_file() -> Path:
+    """Where ``config.toml`` lies, or would."""
+    default = platformdirs.user_config_path("pilothouse", appauthor=False) / "config.toml"
+    return Path(os.environ.get("PILOTHOUSE_CONFIG", default))
 
 
 def private_dir(path: Path) -> Path:
@@ -75,7 +102,7 @@ def read_owner(data_dir: Path) -> Owner | None:
         owner = Owner(**{name: value for name, value in dict(said).items() if name in known})
     except (FileNotFoundError, NotADirectoryError, ValueError, TypeError):
         return None
-    words = (owner.version, owner.socket, owner.mode, owner.url)
+    words = (owner.version, owner.socket, owner.mode, owner.url, owner.settings)
     return owner if type(owner.pid) is int and all(isinstance(word, str) for word in words) else None
 
 

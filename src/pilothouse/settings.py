@@ -7,7 +7,6 @@ setting that is wrong is one, naming it.
 from __future__ import annotations
 
 import difflib
-import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -27,6 +26,7 @@ from pydantic_settings import (
 from pilothouse.core.credentials.services import Given
 from pilothouse.core.run.agents import AgentConfig
 from pilothouse.errors import BadInput
+from pilothouse.owner import config_file
 
 
 def _upper(level: object) -> object:
@@ -144,6 +144,12 @@ class Settings(BaseSettings):
     llm_model: str = Field(
         default="", description="Of the backend `llm`: the model that answers unless a chat says another."
     )
+    llm_context_tokens: int = Field(
+        default=0,
+        ge=0,
+        le=100_000_000,
+        description="Of the backend `llm`: how many tokens its model takes at once; by default as its server tells.",
+    )
     agent: str = Field(default="", description="Of the backend `agent`: which one, see `pilothouse agents`.")
     script: Path | None = Field(default=None, description="Of the backend `script`: the file with its replies.")
     redis_url: str | None = Field(
@@ -185,13 +191,13 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        toml = TomlConfigSettingsSource(settings_cls, toml_file=_config_file())
+        toml = TomlConfigSettingsSource(settings_cls, toml_file=config_file())
         return (init_settings, env_settings, dotenv_settings, toml)
 
     @property
     def price_table(self) -> Path | None:
         """The file that ``prices`` means."""
-        beside = _config_file().with_name("prices.toml")
+        beside = config_file().with_name("prices.toml")
         return self.prices or (beside if beside.exists() else None)
 
     @property
@@ -208,11 +214,6 @@ class Settings(BaseSettings):
         }
 
 
-def _config_file() -> Path:
-    default = platformdirs.user_config_path("pilothouse", appauthor=False) / "config.toml"
-    return Path(os.environ.get("PILOTHOUSE_CONFIG", default))
-
-
 def read_settings(**flags: Any) -> Settings:
     """The settings, with flags (None: not given) over everything else. Raises ``BadInput`` naming the setting."""
     try:
@@ -224,7 +225,7 @@ def read_settings(**flags: Any) -> Settings:
         fix = _TABLES[table][1]
         raise BadInput("is not the JSON that it has to be", field=f"PILOTHOUSE_{table.upper()}", fix=fix) from error
     except (ValueError, RecursionError, OSError) as error:  # what a file can hold that is no TOML
-        raise BadInput(f"{_config_file()}: {error}", field="PILOTHOUSE_CONFIG", fix="see docs/settings.md") from error
+        raise BadInput(f"{config_file()}: {error}", field="PILOTHOUSE_CONFIG", fix="see docs/settings.md") from error
 
 
 _TABLES: dict[str, tuple[type[BaseModel], str]] = {

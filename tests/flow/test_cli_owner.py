@@ -112,7 +112,7 @@ def test_serve_takes_over_in_the_middle_of_a_run_whose_node_goes_on(at: Desk, re
     assert said.code == 0
     _told_once(said.out, "first", "held", "last")
     assert _ran_once(at)["held"] == pid
-    assert at.owner_pids() == []
+    until(lambda: at.owner_pids() == [])  # one that a client started meanwhile gives way
     again = at.start("serve", "--port", "0", "--no-open").wait()
     assert (again.code, again.out) == (2, "")
     assert f"served already, by process {serve.pid}" in again.err
@@ -126,6 +126,34 @@ def test_a_background_server_ends_when_it_is_idle_and_the_next_verb_starts_one(a
     until(lambda: not at.owner_pids())
     assert not (at.data_dir / "owner.json").exists()
     assert at.ask("plan", "list") == {"plans": []}
+
+
+def test_who_has_other_settings_by_now_gets_another_background_server(at: Desk) -> None:
+    config = at.path / "config.toml"
+    at.env["PILOTHOUSE_CONFIG"] = str(config)
+    at.ask("plan", "list")
+    first = at.only_owner()
+    at.ask("plan", "list")
+    assert at.only_owner() == first
+    config.write_text("max_parallel = 3\n", encoding="utf-8")
+    at.ask("plan", "list")
+    second = at.only_owner()
+    assert second != first
+    at.env["PILOTHOUSE_MAX_PARALLEL"] = "4"
+    at.ask("plan", "list")
+    assert at.only_owner() != second
+
+
+def test_other_settings_wait_until_nothing_runs_on_a_background_server_and_that_is_said(at: Desk, repo: Repo) -> None:
+    run = at.start("run", _plan(at), "--repo", repo.path)
+    until((at.path / "here").exists)
+    owner = at.only_owner()
+    at.env["PILOTHOUSE_MAX_PARALLEL"] = "3"
+    listed = at.run("plan", "list", "--json")
+    assert listed.code == 0 and "yours hold once what it runs has ended" in listed.err
+    assert at.only_owner() == owner
+    (at.path / "gate").touch()
+    assert run.wait().code == 0
 
 
 def test_a_background_server_is_set_by_the_env_file_of_where_its_client_was(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
@@ -30,6 +30,8 @@ class OwnerInfo:
     version: str
     mode: str
     url: str = ""
+    settings: str = ""
+    """See ``pilothouse.owner.Owner``."""
 
 
 def make_operations(services: Services, guard: Guard, owner: OwnerInfo, on_step_down: Callable[[], None]) -> APIRouter:
@@ -62,9 +64,14 @@ def make_operations(services: Services, guard: Guard, owner: OwnerInfo, on_step_
         return Json({**asdict(owner), "liveRuns": len(services.supervisor.live)})
 
     @router.post("/api/owner/step-down", status_code=202, responses=answer({"pid": 4711}, "It lets go and exits", 202))
-    async def step_down(request: Request) -> Response:
+    async def step_down(
+        request: Request,
+        when: Annotated[Literal["now", "idle"], Query(description="`idle`: refused while runs are live.")] = "now",
+    ) -> Response:
         """Ask a background owner to let go for another one. What runs goes on. Unix socket only."""
         only_at_home(request, "an owner steps down")
+        if when == "idle" and services.supervisor.live:
+            raise Refused(f"{len(services.supervisor.live)} runs are live")
         if owner.mode != "background":
             raise Refused("this server was started by a person; stop it where it runs")
         on_step_down()
