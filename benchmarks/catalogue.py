@@ -13,6 +13,7 @@ BENCHMARKS = {
     "scheduler": ("benchmarks.scheduler",),
     "log": ("benchmarks.log",),
     "stop": ("benchmarks.stop",),
+    "chat-stream": ("benchmarks.chat_stream",),
     "startup": ("benchmarks.startup",),
 }
 """Name → modules, each with ``measure(size) -> Iterator[Figure | Skipped]``."""
