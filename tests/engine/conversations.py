@@ -12,7 +12,7 @@ from tests.support.services import PATIENCE_S, REPO, World, ended, happened
 from pilothouse.adapters.backends.memory import MemoryBackend, Script, Step
 from pilothouse.adapters.work.memory import MemoryWarden
 from pilothouse.core.auth.principals import THE_LOCAL_USER, Kind, Principal, Scope
-from pilothouse.core.chat.backend import ToolCalled
+from pilothouse.core.chat.backend import Completed, Said, ToolCalled
 from pilothouse.core.chat.calls import Features
 from pilothouse.core.run.events import Event
 from pilothouse.core.tools.spec import ToolAnswer, ToolContext, ToolSpec, Touches
@@ -21,6 +21,7 @@ from pilothouse.engine.services import Services
 from pilothouse.engine.tools import ToolRegistry
 
 ANN = Principal("ann", Kind.KEY, frozenset({Scope.RUN}), "k1")
+HELLO: Sequence[Step] = (Said("Hello."), Completed())
 BOB = Principal("bob", Kind.KEY, frozenset({Scope.APPROVE}), "k2")
 
 __all__ = ["ANN", "BOB", "REPO", "THE_LOCAL_USER", "World", "ended", "happened", "run"]
@@ -55,7 +56,10 @@ class FakeTool:
 
 
 def world(
-    *tools: FakeTool, says: Script | Sequence[Step] = (), features: Features | None = None, title: str = ""
+    *tools: FakeTool,
+    says: Script | Sequence[Step] = HELLO,
+    features: Features | None = None,
+    title: str = "",
 ) -> World:
     """A machine whose backend says that, with these tools; its clock is the loop's, so that it may be virtual."""
     made = World()

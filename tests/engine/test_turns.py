@@ -438,12 +438,12 @@ def test_a_failed_turn_can_be_tried_again() -> None:
 
 
 def test_a_request_that_brought_nothing_is_made_again_and_again_but_not_for_ever() -> None:
-    broken = Break(BackendFailed("connection refused", transient=True))
+    broken: list[Step] = [Break(BackendFailed("connection refused", transient=True))]
+    whole: list[Step] = [Said("At last"), Completed()]
 
     async def journey() -> None:
         for failures, success in ((2, True), (3, False)):
-            legs: list[list[Step]] = [[broken]] * failures + [[Said("At last"), Completed()]]
-            made = world(says=by_call(*legs))
+            made = world(says=by_call(*[broken] * failures, whole))
             async with made.engine() as services:
                 result = await done(services, (await say(services)).turn_id)
                 assert (result.success, result.error) == (success, None if success else "connection refused")
