@@ -1,5 +1,5 @@
-"""The fold of a turn: one function per event type, in a table. Tool calls have theirs in ``call_fold``, what the run
-model shares has its own part of the state."""
+"""The fold of a turn: one function per event type, in a table. Here are the run, its waits and the requests to the
+backend; ``speech_fold`` has what is said, ``call_fold`` the tool calls."""
 
 from __future__ import annotations
 
@@ -14,39 +14,23 @@ from pilothouse.core.chat.call_fold import CALL_FOLDS
 from pilothouse.core.chat.calls import CallReason
 from pilothouse.core.chat.effects import AnswerBackend, CallBackend, RunTool
 from pilothouse.core.chat.events import (
-    FAULT,
-    STEERING_FAILED,
     BackendAborted,
     BackendAborting,
     BackendAnswered,
     BackendCalled,
     BackendEnded,
-    ConversationKnown,
-    LaneClosed,
-    LaneOpened,
-    ReasoningDelta,
-    SteeringApplied,
-    StructuredResult,
-    TextDelta,
-    TitleUpdated,
-    TurnNoticed,
     TurnReceived,
-    TurnSteered,
     TurnTimedOut,
-    UsageRecorded,
 )
+from pilothouse.core.chat.speech_fold import SPEECH_FOLDS, close_tails
 from pilothouse.core.chat.state import (
     TITLE_KEY,
-    Fault,
     Request,
-    SteeringPart,
-    TextPart,
     TurnState,
     abort_key,
     answer_key,
     backoff_key,
     expire_key,
-    steer_key,
 )
 from pilothouse.core.run.contract import Timer
 from pilothouse.core.run.events import (
@@ -66,7 +50,6 @@ from pilothouse.core.run.events import (
     WaitOpened,
 )
 from pilothouse.core.run.lifecycle import Lifecycle
-from pilothouse.core.run.usage import Usage
 from pilothouse.core.run.waits import WaitKind
 
 
@@ -221,7 +204,7 @@ def _called(state: TurnState, event: BackendCalled, at: int) -> None:
     tries = state.last.tries + 1 if state.last is not None and event.reason is CallReason.AGAIN else 1
     state.last = Request(event.call, event.reason, event.checkpoint_id, event.results, tries)
     state.new_leg = False
-    _close_tails(state)
+    close_tails(state)
     for call_id in event.results:
         if (call := state.calls.get(call_id)) is not None:
             call.brought = event.call
@@ -237,7 +220,7 @@ def _ended(state: TurnState, event: BackendEnded, at: int) -> None:
     last.transient, last.retry_after_ms = event.transient, event.retry_after_ms
     last.paused_at, last.pending = event.checkpoint_id, event.pending
     state.open.pop(last.key, None)
-    _close_tails(state)
+    close_tails(state)
     state.open_lanes.clear()
 
 
@@ -251,123 +234,9 @@ def _aborted(state: TurnState, event: BackendAborted, at: int) -> None:
     state.housekeeping.pop(abort_key(event.leg), None)
 
 
-def _noticed(state: TurnState, event: TurnNoticed, at: int) -> None:
-    state.notices += 1
-    data = event.data
-    if event.kind == STEERING_FAILED:
-        state.open.pop(steer_key(str(data.get("steeringId", ""))), None)
-    if event.kind == FAULT and state.last is not None:
-        state.last.fault = Fault(
-            str(data.get("error", "")), str(data.get("shown", "")), str(data.get("code", "")) or FAULT
-        )
-    elif event.kind.startswith("compaction") and isinstance(summary := data.get("summary"), str):
-        state.compaction = summary
-
-
-# --- what it says ---
-
-
-def _text(state: TurnState, event: TextDelta, at: int) -> None:
-    tail = state.tails.get(event.lane)
-    if tail is None or tail.thinking:
-        tail = _new_part(state, event.lane, thinking=False)
-    tail.pieces.append(event.text)
-
-
-def _thought(state: TurnState, event: ReasoningDelta, at: int) -> None:
-    tail = state.tails.get(event.lane)
-    if event.begins or tail is None or not tail.thinking:
-        tail = _new_part(state, event.lane, thinking=True)
-    if event.text:
-        tail.pieces.append(event.text)
-    if event.ends:
-        tail.ended = True
-        del state.tails[event.lane]
-
-
-def _new_part(state: TurnState, lane: str, *, thinking: bool) -> TextPart:
-    number = 1
-    if state.last is not None:
-        state.last.heard = True
-        number = state.last.number
-    before = state.tails.get(lane)
-    if before is not None and before.thinking:
-        before.ended = True
-    part = state.tails[lane] = TextPart(number, lane, thinking)
-    state.parts.append(part)
-    return part
-
-
-def _close_tails(state: TurnState) -> None:
-    for part in state.tails.values():
-        part.ended = True
-    state.tails.clear()
-
-
-def _lane_opened(state: TurnState, event: LaneOpened, at: int) -> None:
-    state.lanes[event.tool_call_id] = event.agent
-    state.open_lanes[event.tool_call_id] = None
-    _heard(state)
-
-
-def _lane_closed(state: TurnState, event: LaneClosed, at: int) -> None:
-    state.open_lanes.pop(event.tool_call_id, None)
-    state.tails.pop(event.tool_call_id, None)
-
-
-def _structured(state: TurnState, event: StructuredResult, at: int) -> None:
-    _heard(state)
-
-
-def _heard(state: TurnState) -> None:
-    if state.last is not None:
-        state.last.heard = True
-
-
-def _conversation(state: TurnState, event: ConversationKnown, at: int) -> None:
-    state.conversation_id = event.conversation_id
-
-
-def _titled(state: TurnState, event: TitleUpdated, at: int) -> None:
-    state.title = event.title or state.title
-    if event.made:
-        state.housekeeping.pop(TITLE_KEY, None)
-
-
-def _used(state: TurnState, event: UsageRecorded, at: int) -> None:
-    tokens = event.input_tokens + event.output_tokens
-    usage = Usage(
-        input_tokens=event.input_tokens,
-        output_tokens=event.output_tokens,
-        cached_tokens=event.cached_tokens,
-        cost=event.cost or 0,
-        unpriced_tokens=tokens if event.cost is None else 0,
-    )
-    state.usage.add(event.model, usage)
-
-
-# --- steering ---
-
-
-def _steered(state: TurnState, event: TurnSteered, at: int) -> None:
-    part = SteeringPart(event.steering_id, event.content)
-    state.steering[event.steering_id] = part
-    state.parts.append(part)
-    _close_tails(state)  # what is said from here on is said after it
-    if event.at_once:
-        effect = intents.steer_backend(state, event)
-        state.open[effect.key] = effect
-
-
-def _steering_applied(state: TurnState, event: SteeringApplied, at: int) -> None:
-    for steering_id in event.steering_ids:
-        state.open.pop(steer_key(steering_id), None)
-        if event.call and (part := state.steering.get(steering_id)) is not None:
-            part.call = event.call
-
-
 _FOLDS: dict[type[Event], Callable[[TurnState, Any, int], None]] = {
     **CALL_FOLDS,
+    **SPEECH_FOLDS,
     RunCreated: _created,
     TurnReceived: _received,
     RunStarted: _leg_opened,
@@ -386,15 +255,4 @@ _FOLDS: dict[type[Event], Callable[[TurnState, Any, int], None]] = {
     BackendEnded: _ended,
     BackendAborting: _aborting,
     BackendAborted: _aborted,
-    TurnNoticed: _noticed,
-    TextDelta: _text,
-    ReasoningDelta: _thought,
-    LaneOpened: _lane_opened,
-    LaneClosed: _lane_closed,
-    StructuredResult: _structured,
-    ConversationKnown: _conversation,
-    TitleUpdated: _titled,
-    UsageRecorded: _used,
-    TurnSteered: _steered,
-    SteeringApplied: _steering_applied,
 }

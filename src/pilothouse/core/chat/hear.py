@@ -1,25 +1,24 @@
 """What a backend says, as events: one network chunk at a time.
 
 Only what was said is decided here; what follows from it (that a tool is begun, that the turn is over) follows from the
-state. Pieces of one text, thought or argument that follow each other are joined: the rest is told in its order.
+state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
-
-import msgspec
 
 from pilothouse.core.chat import backend, events
 from pilothouse.core.chat.approvals import asked_by_agent
 from pilothouse.core.chat.calls import BackendEnd, CallStatus, RunBy
 from pilothouse.core.chat.endings import end_of
 from pilothouse.core.chat.inputs import Heard
+from pilothouse.core.chat.joining import Joined
 from pilothouse.core.chat.plain import clean, cut, plain, small
 from pilothouse.core.chat.routing import for_others, permit, run_by
-from pilothouse.core.chat.state import OVER, Fault, Request, ToolCall, TurnState
+from pilothouse.core.chat.seen import Seen, seen_of
+from pilothouse.core.chat.state import OVER, Fault, Request, TurnState
 from pilothouse.core.run.events import Event, WaitClosed
 
 MOST_NOTICES = 200
@@ -39,115 +38,62 @@ def hear(state: TurnState, given: Heard) -> Sequence[Event]:
         number = given.key.rpartition("/")[2]
         told = [one for one in given.said if isinstance(one, backend.Spent)]
         return [_used(one, int(number) if number.isdecimal() else 0) for one in told]
-    hearing = _Hearing(state, request)
-    hearing.hear(given.said)
-    return hearing.events
-
-
-@dataclass(slots=True)
-class _Seen:
-    """A call as of this point of the chunk. ``settled``: no answer of the backend's counts any more."""
-
-    name: str = ""
-    told: bool = False
-    over: bool = False
-    settled: bool = False
-    run_by: RunBy = RunBy.BACKEND
-    wait_id: str = ""
-    arguments: dict[str, Any] | None = None
-    pieces: list[str] = field(default_factory=list)
+    return _Hearing(state, request).hear(given.said)
 
 
 class _Hearing:
     """One chunk. Keeps what the state does not know yet."""
 
     def __init__(self, state: TurnState, request: Request) -> None:
-        self.events: list[Event] = []
+        self._joined = Joined()
+        self._tell = self._joined.tell
         self._state = state
         self._request = request
         self._fault = request.fault
         self._over = False
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, Seen] = {}
         self._lanes = dict(state.open_lanes)
         self._conversation = state.conversation_id
         self._title = state.title
         self._notices = state.notices
         self._asked: set[str] = set()
-        self._joining: type[Any] | None = None
-        self._whose = ""
-        self._pieces: list[str] = []
-        self._begins = False
 
-    def hear(self, said: Iterable[backend.BackendEvent]) -> None:
-        said_type = backend.Said
-        pieces = self._pieces
-        for one in said:
-            if type(one) is said_type:  # nearly all there is
-                if self._joining is not said_type or one.lane != self._whose:
-                    self._join(said_type, one.lane)
-                    pieces = self._pieces
+    def hear(self, said: Iterable[backend.BackendEvent]) -> list[Event]:
+        text, joined, lane, pieces = backend.Said, self._joined, None, [""]
+        rest = iter(said)
+        for one in rest:
+            if type(one) is text:  # nearly all there is
+                if one.lane != lane:
+                    lane = one.lane
+                    pieces = joined.text(lane)
                 pieces.append(one.text)
-            elif self._over:
-                if isinstance(one, backend.Spent):
-                    self.spent(one)
             else:
+                lane = None
                 _READERS[type(one)](self, one)
-                pieces = self._pieces
-        self._flush()
-
-    # --- joining ---
-
-    def _join(self, kind: type[Any], whose: str) -> None:
-        self._flush()
-        if not self._over:
-            self._joining, self._whose = kind, whose
-        else:
-            self._joining, self._whose = None, ""
-
-    def _flush(self) -> None:
-        kind, self._joining = self._joining, None
-        pieces, self._pieces = self._pieces, []
-        begins, self._begins = self._begins, False
-        if kind is None:
-            return
-        text = clean("".join(pieces))
-        if kind is backend.Said and text:
-            self.events.append(events.TextDelta(text=text, lane=self._whose))
-        elif kind is backend.Thought and (text or begins):
-            self.events.append(events.ReasoningDelta(text=text, lane=self._whose, begins=begins))
-        elif kind is backend.ToolArguments and text:
-            self.events.append(events.ToolCallArgs(tool_call_id=self._whose, delta=text))
-
-    def _tell(self, *events: Event) -> None:
-        self._flush()
-        self.events.extend(events)
-
-    # --- thoughts ---
+                if self._over:
+                    break
+        for one in rest:
+            if isinstance(one, backend.Spent):
+                self.spent(one)
+        joined.flush()
+        return joined.events
 
     def thought(self, said: backend.Thought) -> None:
-        if said.begins or self._joining is not backend.Thought or said.lane != self._whose:
-            self._join(backend.Thought, said.lane)
-            self._begins = said.begins
-        if said.text:
-            self._pieces.append(said.text)
-        if said.ends:
-            text, begins = clean("".join(self._pieces)), self._begins
-            self._pieces, self._joining, self._begins = [], None, False
-            self.events.append(events.ReasoningDelta(text=text, lane=said.lane, begins=begins, ends=True))
+        self._joined.thought(said)
 
     # --- tool calls ---
 
-    def _call(self, call_id: str) -> _Seen | None:
+    def _call(self, call_id: str) -> Seen | None:
         seen = self._seen.get(call_id)
         if seen is None and (call := self._state.calls.get(call_id)) is not None:
-            seen = self._seen[call_id] = _seen_of(call)
+            seen = self._seen[call_id] = seen_of(call)
         return seen
 
-    def _register(self, call_id: str, name: str, lane: str, arguments: dict[str, Any] | None = None) -> _Seen:
+    def _register(self, call_id: str, name: str, lane: str, arguments: dict[str, Any] | None = None) -> Seen:
         self._tell(
             events.ToolCallGenerating(tool_call_id=call_id, tool_name=cut(name, _NAME), arguments=arguments, lane=lane)
         )
-        seen = self._seen[call_id] = self._seen.get(call_id) or _Seen()
+        seen = self._seen[call_id] = self._seen.get(call_id) or Seen()
         seen.name = cut(name, _NAME) or seen.name
         seen.arguments = arguments if arguments is not None else seen.arguments
         return seen
@@ -163,9 +109,7 @@ class _Hearing:
             seen = self._register(said.id, said.name, said.lane)
         if seen.told or seen.over or not said.delta:
             return
-        if self._joining is not backend.ToolArguments or said.id != self._whose:
-            self._join(backend.ToolArguments, said.id)
-        self._pieces.append(said.delta)
+        self._joined.arguments(said.id).append(said.delta)
         seen.pieces.append(said.delta)
 
     def called(self, said: backend.ToolCalled) -> None:
@@ -176,13 +120,13 @@ class _Hearing:
             return
         name = cut(said.name, _NAME) or (seen.name if seen else "")
         runner = run_by(self._state, said, name)
-        if seen is not None and seen.told and not self._rebound(seen, name, runner):
+        if seen is not None and seen.told and not seen.rebound(name, runner):
             if name != seen.name:
                 self._notice("call_repeated", {"toolCallId": said.id, "name": name, "as": seen.name})
             return
         if seen is None:
-            seen = self._seen[said.id] = _Seen()
-        arguments = _whole(said, seen)
+            seen = self._seen[said.id] = Seen()
+        arguments = seen.whole(said)
         if seen.over:
             runner = RunBy.BACKEND  # its result came first: it is not executed
         seen.name, seen.told, seen.run_by = name, True, runner
@@ -211,12 +155,6 @@ class _Hearing:
                     report=waits,
                 )
             )
-
-    @staticmethod
-    def _rebound(seen: _Seen, name: str, runner: RunBy) -> bool:
-        """A call that went through a gateway of the backend comes again under the name of what it is."""
-        known_as_its_own = seen.run_by is RunBy.BACKEND and runner is not RunBy.BACKEND
-        return known_as_its_own and name != seen.name and not seen.over
 
     def answered(self, said: backend.ToolAnswered) -> None:
         seen = self._call(said.id)
@@ -333,33 +271,6 @@ class _Hearing:
             )
         )
         self._over = True
-
-
-def _seen_of(call: ToolCall) -> _Seen:
-    return _Seen(
-        name=call.name,
-        told=call.told,
-        over=call.over,
-        settled=call.attempt > 0,
-        run_by=call.run_by,
-        wait_id=call.wait_id if call.status is CallStatus.AWAITING_APPROVAL else "",
-        arguments=call.arguments or None,
-        pieces=list(call.pieces),
-    )
-
-
-def _whole(said: backend.ToolCalled, seen: _Seen) -> dict[str, Any] | None:
-    """The arguments: those of the last frame, or else those that were told before it. None: what came is no object."""
-    told: Any = said.arguments
-    if told is None and seen.pieces:
-        try:
-            told = msgspec.json.decode("".join(seen.pieces))
-        except (msgspec.DecodeError, UnicodeEncodeError):
-            told = False
-    elif told is None:
-        told = seen.arguments or {}
-    told = plain(told)
-    return told if isinstance(told, dict) else None
 
 
 def _used(said: backend.Spent, number: int) -> events.UsageRecorded:

@@ -23,8 +23,9 @@ def plain(value: Any) -> Any:
 
 def _forced(value: Any) -> Any:
     try:
-        return json.loads(clean(json.dumps(value, default=str, ensure_ascii=False, skipkeys=True)))
-    except (TypeError, ValueError, RecursionError):
+        text = json.dumps(value, default=str, ensure_ascii=False, skipkeys=True)
+        return msgspec.json.decode(msgspec.json.encode(json.loads(clean(text))))  # the latter knows no NaN
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
         return clean(repr(value)[:_SHOWN])
 
 
