@@ -48,6 +48,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
     from pilothouse.adapters.agents.local import LocalAgents
     from pilothouse.adapters.backends.opening import open_backend
     from pilothouse.adapters.git.adapter import GitAdapter
+    from pilothouse.adapters.signals.opening import open_signals
     from pilothouse.adapters.store.opening import open_event_store
     from pilothouse.adapters.store.output import FileLogStore
     from pilothouse.adapters.system.clock import SystemClock
@@ -65,6 +66,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
     from pilothouse.engine.chat_history import ChatHistory
     from pilothouse.engine.chat_turns import ChatTurns
     from pilothouse.engine.chats import Chats
+    from pilothouse.engine.confirmations import Confirmations
     from pilothouse.engine.credentials import Credentials
     from pilothouse.engine.janitor import Janitor
     from pilothouse.engine.keys import Keys
@@ -147,6 +149,17 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
         queries = Queries(supervisor, store, supervisor.hub, logs, git)
         workflows = Workflows(store=store, plans=plans, clock=clock, ids=ids)
         tools.complete()
+        signals = open_signals(settings.redis_url)
+        stack.push_async_callback(signals.close)
+        confirmations = Confirmations(
+            signals=signals,
+            tell=supervisor.tell,
+            drives=lambda run_id: run_id in supervisor.live,
+            waiting=lambda: store.rows(kind=TurnKind.name, waiting=True),
+            shared=bool(settings.redis_url),
+        )
+        if settings.redis_url:
+            await stack.enter_async_context(confirmations.taking())
         chats = Chats(
             supervisor=supervisor,
             store=store,
@@ -159,6 +172,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
             documents=chat_documents,
             history=history,
             turns=chat_turns,
+            confirm=confirmations.confirm,
         )
         yield Services(
             supervisor=supervisor,

@@ -133,6 +133,17 @@ def test_what_was_never_kept_is_not_there(open_end: Open) -> None:
     on(open_end, story)
 
 
+def test_what_is_forgotten_can_be_kept_anew_and_forgetting_nothing_is_nothing(open_end: Open) -> None:
+    async def story(one: Signals, other: Signals) -> None:
+        await one.forget("k")
+        assert await one.keep("k", b"first", 60)
+        await other.forget("k")
+        assert await one.kept("k") is None
+        assert await other.keep("k", b"second", 60)
+
+    on(open_end, story)
+
+
 def test_what_is_kept_is_gone_after_its_time_and_the_key_is_free(open_end: Open) -> None:
     async def story(one: Signals, other: Signals) -> None:
         assert await one.keep("short", b"first", 0.05)

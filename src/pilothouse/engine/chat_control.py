@@ -18,6 +18,7 @@ from pilothouse.core.run.inputs import Stop
 from pilothouse.core.run.lifecycle import TERMINAL, TERMINAL_EVENTS
 from pilothouse.core.run.rows import RunRow
 from pilothouse.engine.chat_turns import OPEN, TURN, ChatTurns
+from pilothouse.engine.confirmations import Tell
 from pilothouse.engine.ports import EventStore
 from pilothouse.engine.supervisor import Supervisor
 from pilothouse.errors import BadInput, Gone, NotFound, Refused, Unavailable
@@ -35,8 +36,10 @@ EXECUTED = frozenset({"success", "error"})
 class ChatControl:
     """Turns by id, and by their chat's where that can only mean the live one."""
 
-    def __init__(self, supervisor: Supervisor, store: EventStore, turns: ChatTurns) -> None:
+    def __init__(self, supervisor: Supervisor, store: EventStore, turns: ChatTurns, confirm: Tell | None = None) -> None:
+        """``confirm``: how a turn that is not over is told of a decision, wherever it is driven."""
         self._supervisor = supervisor
+        self._confirm = confirm or supervisor.tell
         self._store = store
         self._turns = turns
 
@@ -134,7 +137,8 @@ class ChatControl:
             result=result,
             error=error,
         )
-        await self._supervisor.tell(row.id, given)
+        tell = self._confirm if row.lifecycle in OPEN else self._supervisor.tell
+        await tell(row.id, given)
         return row.id
 
     async def _of_call(self, call_id: str, turn_id: str | None, principal: Principal, action: Action) -> RunRow:

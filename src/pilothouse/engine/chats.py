@@ -31,6 +31,7 @@ from pilothouse.engine.chat_ports import Backend
 from pilothouse.engine.chat_sending import Sending, check_mode, check_name, check_size
 from pilothouse.engine.chat_turns import OPEN, TURN, ChatTurns
 from pilothouse.engine.chat_values import ChatChanges, ChatView, Checkpoint, Feedback, Send, Sent
+from pilothouse.engine.confirmations import Tell
 from pilothouse.engine.keyed import keyed_id
 from pilothouse.engine.ports import Clock, EventStore, Ids
 from pilothouse.engine.repos import Repos
@@ -59,6 +60,7 @@ class Chats:
         documents: ChatDocuments,
         history: ChatHistory,
         turns: ChatTurns,
+        confirm: Tell | None = None,
     ) -> None:
         self._supervisor = supervisor
         self._store = store
@@ -71,7 +73,7 @@ class Chats:
         self._history = history
         self._turns = turns
         self._sending = Sending(backend, tools, workflows, repos)
-        self._control = ChatControl(supervisor, store, turns)
+        self._control = ChatControl(supervisor, store, turns, confirm)
 
     # Sending.
 

@@ -61,6 +61,9 @@ class MemorySignals:
         value, ends = self._place.kept.get(key, (b"", 0.0))
         return value if ends > self._place.now() else None
 
+    async def forget(self, key: str) -> None:
+        self._place.kept.pop(key, None)
+
     async def close(self) -> None:
         """Nothing is held."""
 

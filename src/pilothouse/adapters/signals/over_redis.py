@@ -74,6 +74,10 @@ class RedisSignals:
         # What was kept here during an outage, the server does not know.
         return found if found is not None else await self._here.kept(key)
 
+    async def forget(self, key: str) -> None:
+        await self._here.forget(key)
+        await self._ask(lambda: self._redis.delete(PREFIX + key), lambda: asyncio.sleep(0))
+
     @asynccontextmanager
     async def listen(self, channel: str) -> AsyncIterator[AsyncIterator[bytes]]:
         queue: asyncio.Queue[bytes] = asyncio.Queue(BACKLOG)
