@@ -36,7 +36,9 @@ EXECUTED = frozenset({"success", "error"})
 class ChatControl:
     """Turns by id, and by their chat's where that can only mean the live one."""
 
-    def __init__(self, supervisor: Supervisor, store: EventStore, turns: ChatTurns, confirm: Tell | None = None) -> None:
+    def __init__(
+        self, supervisor: Supervisor, store: EventStore, turns: ChatTurns, confirm: Tell | None = None
+    ) -> None:
         """``confirm``: how a turn that is not over is told of a decision, wherever it is driven."""
         self._supervisor = supervisor
         self._confirm = confirm or supervisor.tell
