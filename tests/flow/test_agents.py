@@ -26,10 +26,10 @@ pytestmark = pytest.mark.timeout(300)
 
 AGENTS = (
     *("copilot", "claude", "codex", "opencode", "gemini"),
-    *("copilot-acp", "claude-acp", "codex-acp", "opencode-acp"),
+    *("copilot-acp", "codex-acp"),
 )
-TELL_NO_REASONING_TOKENS = frozenset({"claude", "claude-acp"})
-"""Their models count them as output."""
+TELL_NO_REASONING_TOKENS = frozenset({"claude"})
+"""Its models count them as output."""
 SHOW_NO_REASONING = frozenset({"gemini"})
 COPY_CONVERSATIONS = frozenset({"gemini"})
 """They go on under another id."""
