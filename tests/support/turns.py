@@ -15,6 +15,7 @@ from pilothouse.core.chat.state import TurnState
 from pilothouse.core.run.contract import Effect, Ended, NotStarted, TimeUp
 from pilothouse.core.run.events import Event, Recorded, RunCreated
 from pilothouse.core.run.inputs import Input, Outcome, Settle
+from pilothouse.core.run.lifecycle import Lifecycle
 from pilothouse.core.run.rows import RunRow, project
 from pilothouse.core.tools.spec import Permit, ToolAnswer
 
@@ -113,6 +114,9 @@ class Turn:
         """Whatever is not wanted any more has ended."""
         while keys := self.unwanted:
             self.land(keys[0], Ended())
+
+    def lifecycle(self) -> Lifecycle:
+        return self.state.common.lifecycle
 
     def kinds(self) -> list[str]:
         return [recorded.event.type_name() for recorded in self.log]

@@ -48,7 +48,7 @@ def test_an_answer_without_tools_ends_the_turn() -> None:
     turn = Turn()
     turn.hear(Said("Hel"), Said("lo"))
     turn.hear(Said("!"), Completed())
-    assert turn.state.common.lifecycle is Lifecycle.SUCCEEDED
+    assert turn.lifecycle() is Lifecycle.SUCCEEDED
     assert turn.kinds()[-2:] == ["BACKEND_ENDED", "RUN_FINISHED"]
     result = result_of(turn.state)
     assert (result.success, result.content, result.error, result.status) == (True, "Hello!", None, "succeeded")
@@ -99,7 +99,7 @@ def test_a_backend_that_was_told_of_its_tools_is_not_asked_again() -> None:
     turn.hear(ToolCalled(id="a", name="look"))
     turn.answer_tool("a")
     turn.hear(Said("done"), Completed())
-    assert turn.state.common.lifecycle is Lifecycle.SUCCEEDED
+    assert turn.lifecycle() is Lifecycle.SUCCEEDED
 
 
 def test_a_pause_waits_for_all_its_calls_and_brings_them_together() -> None:
@@ -155,7 +155,7 @@ def test_a_title_is_made_beside_the_turn_and_owed_when_it_has_ended() -> None:
     turn = Turn(title=True)
     assert isinstance(turn.flying["title"], MakeTitle)
     turn.hear(Said("x"), Completed())
-    assert turn.state.common.lifecycle is Lifecycle.SUCCEEDED
+    assert turn.lifecycle() is Lifecycle.SUCCEEDED
     assert turn.row is not None
     assert turn.row.detail["owed"] == 1
     assert list(turn.todo) == ["title"]
@@ -175,7 +175,7 @@ def test_a_title_that_cannot_be_made_is_not_owed_for_ever() -> None:
 def test_a_payload_that_was_not_understood_ends_nothing() -> None:
     turn = Turn()
     turn.hear(NotUnderstood(why="unknown type x", payload="{"), Said("on"), Completed())
-    assert turn.state.common.lifecycle is Lifecycle.SUCCEEDED
+    assert turn.lifecycle() is Lifecycle.SUCCEEDED
     assert turn.last(TurnNoticed).data == {"why": "unknown type x", "payload": "{"}
 
 
@@ -203,7 +203,7 @@ def test_half_a_character_is_recorded_as_something_that_can_be() -> None:
 
 def test_a_backend_and_its_tools_cannot_go_round_for_ever() -> None:
     turn = Turn()
-    while turn.state.common.lifecycle is Lifecycle.RUNNING:
+    while turn.lifecycle() is Lifecycle.RUNNING:
         assert turn.state.last is not None
         turn.hear(Paused(checkpoint_id="again"))
     assert result_of(turn.state).code == "too_many_calls"

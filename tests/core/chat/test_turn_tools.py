@@ -71,7 +71,7 @@ def test_a_result_in_the_same_chunk_as_its_call_counts() -> None:
     assert "tool/a/1" not in turn.flying
     assert (turn.state.calls["a"].status, turn.state.calls["a"].error) == (CallStatus.ERROR, "no")
     turn.hear(Completed())
-    assert turn.state.common.lifecycle is Lifecycle.SUCCEEDED, "the backend knows it: it is not brought again"
+    assert turn.lifecycle() is Lifecycle.SUCCEEDED, "the backend knows it: it is not brought again"
 
 
 def test_an_echo_of_a_result_changes_nothing() -> None:
@@ -90,7 +90,7 @@ def test_a_partial_call_is_shown_and_never_executed() -> None:
     assert (block.status, block.arguments) == (CallStatus.GENERATING, {"x": 1})  # type: ignore[union-attr]  # a tool block
     turn.hear(Completed())
     assert turn.state.calls["a"].reason == "incomplete"
-    assert turn.state.common.lifecycle is Lifecycle.SUCCEEDED
+    assert turn.lifecycle() is Lifecycle.SUCCEEDED
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_the_backends_own_agents_are_not_executed_here(name: str) -> None:
     assert turn.state.calls["a"].status is CallStatus.EXECUTING
     assert turn.state.calls["b"].status is CallStatus.SUCCESS, "there is nothing to execute"
     turn.hear(ToolAnswered(id="a", success=True, result="ok"), Completed())
-    assert turn.state.common.lifecycle is Lifecycle.SUCCEEDED
+    assert turn.lifecycle() is Lifecycle.SUCCEEDED
 
 
 def test_a_tool_of_ours_by_the_name_of_an_agent_is_ours() -> None:
@@ -152,7 +152,7 @@ def test_a_tool_of_ours_by_the_name_of_an_agent_is_ours() -> None:
 def test_what_an_agent_tells_of_is_its_own_to_execute() -> None:
     turn = Turn(features=Features(own_tools=True))
     turn.hear(ToolCalled(id="a", name="look"), Completed())
-    assert turn.state.common.lifecycle is Lifecycle.SUCCEEDED
+    assert turn.lifecycle() is Lifecycle.SUCCEEDED
     assert turn.state.calls["a"].status is CallStatus.SUCCESS
 
 
@@ -179,7 +179,7 @@ def test_a_failed_tool_is_told_to_the_backend_and_the_turn_goes_on() -> None:
     ]
     assert turn.state.calls["c"].reason == "watchdog"
     turn.hear(Said("anyway"), Completed())
-    assert turn.state.common.lifecycle is Lifecycle.SUCCEEDED
+    assert turn.lifecycle() is Lifecycle.SUCCEEDED
 
 
 def test_each_end_is_reported_once_also_when_the_turn_has_ended() -> None:
@@ -221,7 +221,7 @@ def test_a_result_that_is_no_json_is_told_as_text() -> None:
 def test_without_automatic_execution_calls_are_left_to_the_sender() -> None:
     turn = Turn(auto_execute=False)
     turn.hear(Said("Run this: "), ToolCalled(id="a", name="write"), ToolCalled(id="b", name="theirs"), Completed())
-    assert turn.state.common.lifecycle is Lifecycle.SUCCEEDED
+    assert turn.lifecycle() is Lifecycle.SUCCEEDED
     result = result_of(turn.state)
     assert (result.success, result.requires_action) == (True, True)
     assert [call.status for call in result.tool_calls] == [CallStatus.PENDING, CallStatus.PENDING]
@@ -259,7 +259,7 @@ def test_a_call_for_the_client_waits_for_what_it_brings() -> None:
     turn = Turn()
     turn.hear(CLIENT, Completed())
     assert turn.state.calls["a"].run_by is RunBy.CLIENT
-    assert turn.state.common.lifecycle is Lifecycle.RUNNING
+    assert turn.lifecycle() is Lifecycle.RUNNING
     turn.tell(Confirm(tool_call_id="a", status="accepted", by="alice"))
     assert turn.state.calls["a"].status is CallStatus.EXECUTING
     turn.tell(Confirm(tool_call_id="a", status="success", by="alice", result={"tab": 1}))

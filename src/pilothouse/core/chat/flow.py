@@ -38,7 +38,7 @@ def settle(state: TurnState) -> Sequence[Event]:
     if last is None or state.new_leg:
         return _ask(state, CallReason.FIRST if last is None else CallReason.RESUMED)
     if last.failed:
-        return _again(state, last) if _passing(state, last) else _fail(state, last)
+        return _again(state, last) if passing(state, last) else _fail(state, last)
     if events := policy(state) or judge(state):
         return events
     if last.open:
@@ -163,7 +163,7 @@ def steering_open(state: TurnState) -> bool:
 # --- ends ---
 
 
-def _passing(state: TurnState, last: Request) -> bool:
+def passing(state: TurnState, last: Request) -> bool:
     """It failed for a reason that passes, and nothing of it was heard."""
     return (
         last.end in (BackendEnd.FAILED, BackendEnd.EOF)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pilothouse.core.chat.approvals import answer, confirm
 from pilothouse.core.chat.events import BackendAborting, TurnNoticed, TurnSteered, TurnTimedOut
 from pilothouse.core.chat.evolve import evolve
-from pilothouse.core.chat.flow import settle
+from pilothouse.core.chat.flow import passing, settle
 from pilothouse.core.chat.hear import hear
 from pilothouse.core.chat.inputs import Confirm, Heard, Say, Steer
 from pilothouse.core.chat.outcomes import outcome
@@ -129,7 +129,8 @@ def _steer(state: TurnState, given: Steer) -> Sequence[Event]:
     if given.steering_id in state.steering:
         return ()
     last = state.last
-    if state.common.lifecycle is not Lifecycle.RUNNING or state.timed_out or (last is not None and last.failed):
+    ending = last is not None and last.failed and not passing(state, last)
+    if state.common.lifecycle is not Lifecycle.RUNNING or state.timed_out or ending:
         raise Refused("the answer has ended; send it as a message of its own")
     at_once = state.facts.features.steers and state.request is not None
     return (TurnSteered(steering_id=given.steering_id, content=clean(given.content), by=given.by, at_once=at_once),)
