@@ -1,4 +1,4 @@
-"""``pilothouse models``: which models the installed agents offer."""
+"""``pilothouse models``: which models answer in conversations, and which the installed agents offer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pilothouse.interfaces.cli.door import patience
+from pilothouse.interfaces.cli.door import note, patience
 from pilothouse.interfaces.cli.options import AsJson, DataDir
 from pilothouse.interfaces.cli.owners import connect
 from pilothouse.interfaces.cli.printing import print_json, print_table
@@ -23,13 +23,21 @@ def models(
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Models that the installed agents offer."""
+    """Models that answer in conversations, and those that the installed agents offer."""
     client = connect(data_dir)
-    with patience("asking the agents that are here for their models"):
+    with patience("asking for their models"):
         found = client.get("/api/models", agent=agent, fresh=fresh, timeout=120)
     if as_json:
         print_json(found)
         return
+    if chats := found.get("chatModels"):
+        answering = (
+            (model["id"], model["backend"], "yes" if model["default"] else "", model["name"]) for model in chats
+        )
+        print_table(("IN CONVERSATIONS", "BACKEND", "DEFAULT", "NAME"), answering, empty="")
+        print()
+    elif problem := found.get("chatProblem"):
+        note(f"nobody says which models answer in conversations: {problem}")
     rows = (
         (
             model["id"],
