@@ -45,7 +45,7 @@ from pilothouse.engine.kinds import REGISTRY
 from pilothouse.engine.oauth import OAuth
 from pilothouse.engine.plan_effects import PlanEffects
 from pilothouse.engine.plans import Origin, Plans
-from pilothouse.engine.ports import Clock
+from pilothouse.engine.ports import Clock, EventStore
 from pilothouse.engine.queries import Queries
 from pilothouse.engine.repos import Repos
 from pilothouse.engine.runs import Runs
@@ -102,13 +102,16 @@ class World:
         tree = self.git.worktree(command.cwd)
         tree.files = {**tree.files, name: f"{name}\n"}
 
+    async def open_store(self) -> EventStore:
+        return MemoryEventStore(self.store)
+
     @asynccontextmanager
     async def engine(self) -> AsyncIterator[Services]:
         """An owner's life. What it leaves running is there for the next one."""
-        store = MemoryEventStore(self.store)
+        store = await self.open_store()
         epoch = await store.take_ownership()
         git, ids, agents = MemoryGit(self.git), Uuid7Ids(), MemoryAgents(self.agents)
-        async with MemoryExecutor(self.warden, epoch) as executor:
+        async with _closing(store), MemoryExecutor(self.warden, epoch) as executor:
             documents, turns = ChatDocuments(store, self.clock), ChatTurns(store)
             history = ChatHistory(store, REGISTRY, TurnKind(), documents)
             perform_plan = PlanEffects(git, executor, self.clock, agents, self.logs)
@@ -169,6 +172,14 @@ class World:
                     credentials=credentials,
                     oauth=OAuth(credentials, HttpProvider(), self.clock, secrets.token_bytes),
                 )
+
+
+@asynccontextmanager
+async def _closing(store: EventStore) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        await store.close()
 
 
 def plan(*work: str, name: str = "test", **more: Any) -> dict[str, Any]:
