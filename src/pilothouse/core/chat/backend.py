@@ -11,14 +11,14 @@ from typing import Any, TypeAlias
 import msgspec
 
 
-class Said(msgspec.Struct, frozen=True):
+class Said(msgspec.Struct, frozen=True, gc=False):
     """A piece of the answer."""
 
     text: str
     lane: str = ""
 
 
-class Thought(msgspec.Struct, frozen=True):
+class Thought(msgspec.Struct, frozen=True, gc=False):
     """A piece of reasoning. ``begins`` and ``ends``: where the source marks a thought's bounds."""
 
     text: str = ""

@@ -6,7 +6,7 @@ event does not fail every turn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -29,14 +29,14 @@ from pilothouse.core.chat.backend import (
     ToolCalled,
     ToolGenerating,
 )
-from pilothouse.core.chat.parts import Json, first_text, json_in, message_in, odd, paused, spent
+from pilothouse.core.chat.parts import Json, decoded, first_text, json_in, message_in, odd, paused, spent
 
 VERSION = 1
 _FAILED = "Tool execution failed"
 _NOT_DONE = frozenset({"error", "cancelled", "skipped", "rejected"})
 
 
-class _Event(msgspec.Struct):
+class _Event(msgspec.Struct, gc=False):
     v: Any = None
     type: Any = None
     payload: Any = None
@@ -44,6 +44,7 @@ class _Event(msgspec.Struct):
 
 
 _decode = msgspec.json.Decoder(_Event).decode
+_decode_lines = msgspec.json.Decoder(_Event).decode_lines
 
 
 def is_enveloped(payload: bytes) -> bool:
@@ -64,12 +65,43 @@ class EnvelopeReader:
             event = _decode(payload)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return [odd("not a JSON object", payload)]
+        return self._tell(event, payload)
+
+    def read_all(self, payloads: Sequence[bytes]) -> list[BackendEvent]:
+        """What several payloads say one after the other; text that follows text is one piece. Never raises."""
+        events = decoded(_decode_lines, payloads)
+        if events is None:
+            return [one for payload in payloads for one in self.read(payload)]
+        found: list[BackendEvent] = []
+        text: list[str] = []
+        for index, event in enumerate(events):
+            if event.type == "text" and event.scope is None and (said := _plain_text(event)) is not None:
+                text.append(said)  # nearly all there is
+                continue
+            if text:
+                found.append(Said("".join(text)))
+                text = []
+            found += self._tell(event, payloads[index])
+        if text:
+            found.append(Said("".join(text)))
+        return found
+
+    def _tell(self, event: _Event, payload: bytes) -> list[BackendEvent]:
         reader = _READERS.get(event.type) if isinstance(event.type, str) else None
         if event.v != VERSION or reader is None or not isinstance(event.payload, dict):
             return [odd(f"unknown type {str(event.type)[:80]}" if event.v == VERSION else "another version", payload)]
         scope = event.scope if isinstance(event.scope, dict) else {}
         found = list(reader(event.payload, first_text(scope.get("parentToolCallId"))))
         return found or [odd(f"{event.type} without what it should tell", payload)]
+
+
+def _plain_text(event: _Event) -> str | None:
+    """A piece of the answer; None for anything else."""
+    told = event.payload
+    if event.v != VERSION or type(told) is not dict or told.get("channel") == "thinking":
+        return None
+    text = told.get("text")
+    return text if type(text) is str else None
 
 
 def _session(told: Json, lane: str) -> Iterator[BackendEvent]:

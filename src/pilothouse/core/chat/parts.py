@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
 from pilothouse.core.chat.backend import NotUnderstood, Paused, Spent
 
+T = TypeVar("T")
+
 _SHOWN = 200
 """Bytes of a payload that is not understood which are told."""
 Json: TypeAlias = dict[str, Any]
+
+
+def decoded(decode_lines: Callable[[bytes], list[T]], payloads: Sequence[bytes]) -> list[T] | None:
+    """All payloads in one go, several times as fast as one by one; None when one of them may not be what it should.
+
+    The decoder minds no line ends, so it is made sure that every payload is one value: what begins and ends with a
+    brace cannot go on in the next one, and is no less than a value; so as many values as payloads are one each."""
+    text = b"\n".join(payloads)
+    between = len(payloads) - 1
+    if not (text.startswith(b"{") and text.endswith(b"}") and text.count(b"\n") == between == text.count(b"}\n{")):
+        return None
+    try:
+        events = decode_lines(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return events if len(events) == len(payloads) else None
 
 
 def paused(told: Json) -> Paused:

@@ -7,7 +7,7 @@ well look like it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -31,13 +31,13 @@ from pilothouse.core.chat.backend import (
     ToolCalled,
     ToolGenerating,
 )
-from pilothouse.core.chat.parts import Json, first_text, json_in, message_in, odd, paused, spent
+from pilothouse.core.chat.parts import Json, decoded, first_text, json_in, message_in, odd, paused, spent
 
 _ID_OR_RESULT = frozenset({"id", "toolCallId", "name", "success", "result", "arguments"})
 _FAILED = "Tool execution failed"
 
 
-class _Event(msgspec.Struct):
+class _Event(msgspec.Struct, gc=False):
     """The envelope. Fields of unexpected types must not lose the rest, hence Any."""
 
     type: Any = None
@@ -55,6 +55,7 @@ class _Event(msgspec.Struct):
 
 
 _decode = msgspec.json.Decoder(_Event).decode
+_decode_lines = msgspec.json.Decoder(_Event).decode_lines
 
 
 class UntypedReader:
@@ -70,9 +71,29 @@ class UntypedReader:
             event = _decode(payload)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return [odd("not a JSON object", payload)]
+        return self._tell(event, payload)
+
+    def read_all(self, payloads: Sequence[bytes]) -> list[BackendEvent]:
+        """What several payloads say one after the other; text that follows text is one piece. Never raises."""
+        events = decoded(_decode_lines, payloads)
+        if events is None:
+            return [one for payload in payloads for one in self.read(payload)]
+        found: list[BackendEvent] = []
+        text: list[str] = []
+        for index, event in enumerate(events):
+            if event.type == "content" and event.subagent is None and type(event.data) is str:
+                text.append(event.data)  # nearly all there is
+                continue
+            if text:
+                found.append(Said("".join(text)))
+                text = []
+            found += self._tell(event, payloads[index])
+        if text:
+            found.append(Said("".join(text)))
+        return found
+
+    def _tell(self, event: _Event, payload: bytes) -> list[BackendEvent]:
         kind = event.type
-        if kind == "content" and event.subagent is None and type(event.data) is str:
-            return [Said(event.data)]  # nearly all there is
         if not isinstance(kind, str):
             return [odd("without a type", payload)]
         reader = _READERS.get(kind)

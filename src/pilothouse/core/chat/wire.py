@@ -1,4 +1,7 @@
-"""Reading a backend's stream: network chunks in, what it says out, whichever of the two wires it speaks."""
+"""Reading a backend's stream: network chunks in, what it says out, whichever of the two wires it speaks.
+
+Pieces of the answer that came in one chunk and follow each other are told as one: nobody could have seen them apart.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +38,10 @@ class WireReader:
 
     def _read(self, payloads: list[bytes]) -> list[BackendEvent]:
         found: list[BackendEvent] = []
-        for payload in payloads:
-            if self._reader is None:
-                found += self._first(payload)
-            else:
-                found += self._reader.read(payload)
+        for index, payload in enumerate(payloads):
+            if self._reader is not None:
+                return found + self._reader.read_all(payloads[index:])
+            found += self._first(payload)
         return found
 
     def _first(self, payload: bytes) -> list[BackendEvent]:
