@@ -35,12 +35,13 @@ BACKOFF_MS = 30_000
 
 
 class Origin:
-    """Who submits a plan, and from where."""
+    """Who submits a plan, and from where: a conversation, and the run that asked for it."""
 
-    def __init__(self, owner: str, cause: str, session_id: str | None = None) -> None:
+    def __init__(self, owner: str, cause: str, session_id: str | None = None, parent_run_id: str | None = None) -> None:
         self.owner = owner
         self.cause = cause
         self.session_id = session_id
+        self.parent_run_id = parent_run_id
 
 
 class Plans:
@@ -101,6 +102,7 @@ class Plans:
             name=spec.name,
             owner=origin.owner,
             session_id=origin.session_id,
+            parent_run_id=origin.parent_run_id,
             root_run_id=run_id,
             link=Link.DETACHED,
             cause=origin.cause,

@@ -154,12 +154,13 @@ class Workflows:
         *,
         repo: str,
         session_id: str | None = None,
+        parent_run_id: str | None = None,
         update_checkout: bool = False,
         key: str | None = None,
     ) -> str:
         """Run it as a plan of ``principal``, whose cause names workflow and version; answers the plan's id. ``repo`` is
         one that the caller lets this principal work in. Raises as ``Plans.submit`` does."""
-        origin = Origin(principal.name, f"{KIND}:{compiled.id}@{compiled.version}", session_id)
+        origin = Origin(principal.name, f"{KIND}:{compiled.id}@{compiled.version}", session_id, parent_run_id)
         return await self._plans.submit(compiled.spec, origin, repo=repo, update_checkout=update_checkout, key=key)
 
     async def _document(self, id: str, principal: Principal, action: Action, version: int | None = None) -> Document:
