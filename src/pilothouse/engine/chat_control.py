@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 from typing import Any
 
-from pilothouse.core.auth.policy import Action, reaches, require
+from pilothouse.core.auth.policy import POLICY, Action, reaches, require
 from pilothouse.core.auth.principals import Principal
 from pilothouse.core.chat.inputs import Confirm, Steer
 from pilothouse.core.chat.result import TurnResult, result_of
@@ -49,7 +49,7 @@ class ChatControl:
         """Raises ``NotFound``, ``Gone``."""
         try:
             row = await self._store.row(turn_id)
-        except Gone:
+        except (Gone, NotFound):
             if principal.only is None:
                 raise
             raise NotFound(f"there is no turn {turn_id}") from None  # nobody can say any more whose it was
@@ -126,7 +126,7 @@ class ChatControl:
         if status not in DECISIONS | EXECUTED:
             fix = f"one of {', '.join(sorted(DECISIONS | EXECUTED))}"
             raise BadInput(f"{status!r} is no decision", field="status", fix=fix)
-        action = Action.ANSWER_APPROVALS if status in DECISIONS and result is None and not error else Action.SEND
+        action = Action.ANSWER_APPROVALS if status in DECISIONS else Action.SEND
         require(principal, action)
         row = await self._of_call(tool_call_id, turn_id, principal, action)
         given = Confirm(
@@ -138,6 +138,7 @@ class ChatControl:
             message=message,
             result=result,
             error=error,
+            may_decide=principal.may(POLICY[Action.ANSWER_APPROVALS].scope),
         )
         tell = self._confirm if row.lifecycle in OPEN else self._supervisor.tell
         await tell(row.id, given)

@@ -14,13 +14,15 @@ import httpx
 import pytest
 from tests.interfaces.http.doors import SSE, Inside, Sent, events, inside, run, served
 from tests.interfaces.http.keyed import key_of, keyed
+from tests.interfaces.http.talking import calls, talking
 from tests.interfaces.http.test_plans import refusal
-from tests.support.services import PATIENCE_S, REPO, World, ended, happened, plan, submit
+from tests.support.services import PATIENCE_S, REPO, ended, happened, plan, submit
 
 from pilothouse.core.auth.policy import POLICY
 from pilothouse.core.auth.principals import LOCAL, MEANINGS, THE_LOCAL_USER, Scope
 from pilothouse.core.plan.spec_parse import plan_from_data
 from pilothouse.core.workflow.document import Workflow
+from pilothouse.engine.chat_values import Send
 from pilothouse.engine.plans import Origin
 from pilothouse.interfaces.http.access import ROUTES
 from pilothouse.interfaces.http.guard import OPEN_PATHS
@@ -39,6 +41,13 @@ ALONE = {
     "GET /api/workflows",
     "POST /api/workflows",
     "GET /api/keys",
+    "GET /api/copilot/chats",
+    "GET /api/copilot/models",
+    "GET /api/copilot/auto-allowed-tools",
+    "POST /api/copilot/auto-allowed-tools",
+    "DELETE /api/copilot/auto-allowed-tools",
+    "GET /api/tools",
+    "GET /api/commands",
     "GET /api/agents",
     "GET /api/models",
     "GET /api/owner",
@@ -57,8 +66,31 @@ BODIES: dict[str, Any] = {
     "POST /api/workflows/{workflow_id}/edit": {"version": 1, "operations": [{"op": "rename", "to": "n"}]},
     "POST /api/workflows/{workflow_id}/revert": {"version": 1, "to": 1},
 }
-NAMES = ("plan_id", "run_id", "node", "verb", "wait_id", "key_id", "workflow_id")
-QUERIES = {"DELETE /api/repos": {"path": REPO}}
+BODIES |= {
+    "POST /api/v1/copilot/chat": {"message": "m", "chatId": "{chat_id}"},
+    "POST /api/copilot/chat": {"message": "m", "chatId": "{chat_id}"},
+    "POST /api/copilot/chat/abort": {"streamId": "{turn_id}"},
+    "POST /api/copilot/chat/stop": {"chatId": "{chat_id}"},
+    "POST /api/copilot/chat/steer": {"streamId": "{turn_id}", "content": "c"},
+    "POST /api/copilot/chat/rename": {"chatId": "{chat_id}", "title": "t"},
+    "PATCH /api/copilot/chats/{chat_id}": {"title": "t"},
+    "POST /api/copilot/chats/{chat_id}/fork": {"turnId": "{turn_id}"},
+    "POST /api/copilot/chats/{chat_id}/revert": {"checkpoint": "{workflow_id}@1"},
+    "POST /api/copilot/feedback": {"turnId": "{turn_id}", "rating": "up"},
+    "POST /api/copilot/confirm": {"toolCallId": "{call_id}", "status": "success"},
+    "POST /api/copilot/auto-allowed-tools": {"tool": "look"},
+    "POST /api/copilot/execute-tool": {"toolName": "look", "chatId": "{chat_id}"},
+    "POST /api/copilot/execute-copilot-server-tool": {"toolName": "look", "chatId": "{chat_id}"},
+    "POST /api/copilot/tools/mark-complete": {"id": "{call_id}", "name": "touch", "status": 200},
+}
+PATHS = ("plan_id", "run_id", "node", "verb", "wait_id", "key_id", "workflow_id", "chat_id")
+NAMES = (*PATHS, "turn_id", "call_id")
+IDS = ("run_id", "wait_id", "key_id", "workflow_id", "chat_id", "turn_id")
+QUERIES = {
+    "DELETE /api/repos": {"path": REPO},
+    "GET /api/copilot/chat": {"chatId": "{chat_id}"},
+    "GET /api/copilot/chat/stream": {"streamId": "{turn_id}"},
+}
 
 
 @dataclass
@@ -70,14 +102,23 @@ class Owned:
 
     async def ask(self, client: httpx.AsyncClient, route: str) -> httpx.Response:
         method, path = route.split(" ")
-        given = BODIES.get(route, {}) if method in {"POST", "PUT"} else None
-        return await client.request(method, path.format(**self.names), json=given, params=QUERIES.get(route))
+        given = self._named(BODIES.get(route, {})) if method in {"POST", "PUT", "PATCH"} else None
+        query = self._named(QUERIES.get(route, {}))
+        return await client.request(method, path.format(**self.names), json=given, params=query)
+
+    def _named(self, given: dict[str, Any]) -> dict[str, Any]:
+        """With the names of what there is in the places of texts that ask for them."""
+        return {
+            key: value.format(**self.names) if isinstance(value, str) and value.startswith("{") else value
+            for key, value in given.items()
+        }
 
 
 @asynccontextmanager
 async def owned() -> AsyncIterator[Owned]:
-    """A run that waits for a person, its repository (registered by the owner for herself), a key."""
-    world = World()
+    """A run that waits for a person, its repository (registered by the owner for herself), a key, a workflow, and a
+    conversation with a turn that waits too."""
+    world = talking(calls("touch", text="private words"))
     async with inside(world) as at:
         run_id = await submit(at.services, "hang", name="private matters")
         await happened(at.services, run_id, "LOG_APPENDED")
@@ -85,6 +126,8 @@ async def owned() -> AsyncIterator[Owned]:
     async with inside(world) as at:
         await happened(at.services, run_id, "WAIT_OPENED")
         (row,) = await at.services.runs.waits()
+        sent = await at.services.chats.send(Send(message="private question"), THE_LOCAL_USER)
+        await happened(at.services, sent.turn_id, "NEEDS_APPROVAL")
         made = await at.services.keys.create("private key", LOCAL, (Scope.ADMIN,))
         await at.services.repos.add(REPO, "ann")
         workflow = await at.services.workflows.create(Workflow(name="private work"), THE_LOCAL_USER)
@@ -96,8 +139,12 @@ async def owned() -> AsyncIterator[Owned]:
             "wait_id": row.waits[0].id,
             "key_id": made.info.id,
             "workflow_id": workflow.id,
+            "chat_id": sent.chat_id,
+            "turn_id": sent.turn_id,
+            "call_id": "touch-1",
         }
         yield Owned(at, names)
+        await at.services.chats.abort(sent.turn_id, THE_LOCAL_USER)
         await at.services.runs.control(run_id, "cancel")
         await ended(at.services, run_id)
 
@@ -119,15 +166,8 @@ def test_every_route_has_its_action() -> None:
 def test_what_belongs_to_others_is_not_there_whichever_route_is_tried() -> None:
     async def journey() -> None:
         async with owned() as found, await keyed(found.at, "bob", Scope.APPROVE) as bob:
-            before = await found.at.services.queries.run(found.names["run_id"])
-            secrets = {
-                before.id,
-                found.names["wait_id"],
-                found.names["key_id"],
-                found.names["workflow_id"],
-                "private",
-                "ann",
-            }
+            rows = [await found.at.services.queries.run(found.names[name]) for name in ("run_id", "turn_id")]
+            secrets = {found.names[name] for name in IDS} | {"private", "ann"}
             for route in sorted(set(ROUTES) - {ENDLESS}):
                 answered = await found.ask(bob, route)
                 if route in ALONE:
@@ -136,7 +176,7 @@ def test_what_belongs_to_others_is_not_there_whichever_route_is_tried() -> None:
                 else:
                     assert answered.status_code in {403, 404}, (route, answered.text)
             # And it did nothing.
-            assert await found.at.services.queries.run(before.id) == before
+            assert [await found.at.services.queries.run(row.id) for row in rows] == rows
             assert [repo.owner for repo in await found.at.services.repos.list()] == ["ann", "bob"]
 
     run(journey())
@@ -151,7 +191,7 @@ def test_what_belongs_to_others_is_answered_as_what_never_was() -> None:
                 for asked in (found, never):
                     answered = await asked.ask(bob, route)
                     text = answered.text
-                    for name in ("run_id", "wait_id", "key_id", "workflow_id"):
+                    for name in (*IDS, "call_id"):
                         text = text.replace(asked.names[name], "…")
                     said.append((answered.status_code, text))
                 assert said[0] == said[1], route
@@ -214,7 +254,7 @@ def test_an_answer_needs_the_scope_and_the_owner() -> None:
                 refusal(await foreign.post(path, json=body), 404, "not_found")
                 refusal(await without.post(path, json=body), 403, "needs_scope")
                 assert (await foreign.get("/api/approvals")).json() == {"approvals": []}
-                assert len((await without.get("/api/approvals")).json()["approvals"]) == 1
+                assert len((await without.get("/api/approvals")).json()["approvals"]) == 2
                 assert (await mine.post(path, json=body)).status_code == 200
 
     run(journey())

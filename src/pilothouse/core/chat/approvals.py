@@ -117,6 +117,8 @@ def confirm(state: TurnState, given: Confirm) -> Sequence[Event]:
         raise Refused(f"the call has been decided: it is {call.status}")
     decision = CONFIRMS[given.status]
     if call.status is CallStatus.AWAITING_APPROVAL:
+        if not given.may_decide:
+            raise Refused("a person has to allow the call first")
         if decision is APPROVE:
             decision = FOR_SCOPE[given.scope]
         return _decided(state, call, decision, given.by, given.arguments, given.message)

@@ -44,3 +44,5 @@ class Confirm(Input, frozen=True, kw_only=True):
     message: str = ""
     result: Any = None
     error: str = ""
+    may_decide: bool = True
+    """False: whoever says it may tell what their own execution brought, but not answer for a person."""
