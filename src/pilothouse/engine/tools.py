@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import traceback
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
@@ -105,7 +106,9 @@ class ToolRegistry:
         except PilothouseError as error:
             return _refusal(str(error), hider)
         except Exception as error:  # a bug in a tool is its call's alone
-            log.exception("tool.crashed", extra={"tool": name, "run_id": context.turn_id})
+            trace = "".join(traceback.format_exception(error))
+            extra = {"tool": name, "run_id": context.turn_id}
+            log.error("tool.crashed\n%s", hider.text(trace) if hider else trace, extra=extra)
             return _refusal(f"internal error in {name}: {type(error).__name__}: {error}", hider)
 
 
