@@ -76,7 +76,7 @@ class EnvelopeReader:
         text: list[str] = []
         for index, event in enumerate(events):
             if event.type == "text" and event.scope is None and (said := _plain_text(event)) is not None:
-                text.append(said)  # nearly all there is
+                text.append(said)
                 continue
             if text:
                 found.append(Said("".join(text)))

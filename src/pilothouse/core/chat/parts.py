@@ -32,6 +32,10 @@ def decoded(decode_lines: Callable[[bytes], list[T]], payloads: Sequence[bytes])
     return events if len(events) == len(payloads) else None
 
 
+def all_text(values: Sequence[object]) -> bool:
+    return bool(values) and set(map(type, values)) == {str}
+
+
 def paused(told: Json) -> Paused:
     """A checkpoint, as either wire tells it."""
     pending, frames = told.get("pendingToolCallIds"), told.get("frames")

@@ -31,7 +31,7 @@ from pilothouse.core.chat.backend import (
     ToolCalled,
     ToolGenerating,
 )
-from pilothouse.core.chat.parts import Json, decoded, first_text, json_in, message_in, odd, paused, spent
+from pilothouse.core.chat.parts import Json, all_text, decoded, first_text, json_in, message_in, odd, paused, spent
 
 _ID_OR_RESULT = frozenset({"id", "toolCallId", "name", "success", "result", "arguments"})
 _FAILED = "Tool execution failed"
@@ -78,11 +78,14 @@ class UntypedReader:
         events = decoded(_decode_lines, payloads)
         if events is None:
             return [one for payload in payloads for one in self.read(payload)]
+        text = [event.data for event in events if event.type == "content" and event.subagent is None]
+        if len(text) == len(events) and all_text(text):
+            return [Said("".join(text))]  # nearly always
         found: list[BackendEvent] = []
-        text: list[str] = []
+        text = []
         for index, event in enumerate(events):
             if event.type == "content" and event.subagent is None and type(event.data) is str:
-                text.append(event.data)  # nearly all there is
+                text.append(event.data)
                 continue
             if text:
                 found.append(Said("".join(text)))
