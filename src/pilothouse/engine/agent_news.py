@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -71,8 +71,12 @@ class _Told(NamedTuple):
     to: int
 
 
+Tell = Callable[[Sequence[News]], None]
+"""Where the news of an agent go instead of into the log of a plan."""
+
+
 class Telling:
-    """The news of one run of an agent. ``priced``: usage with its cost."""
+    """The news of one run of an agent. ``priced``: usage with its cost. ``tell`` takes them instead of the log."""
 
     def __init__(
         self,
@@ -81,8 +85,10 @@ class Telling:
         clock: Clock,
         priced: Callable[[str, Usage], Usage],
         bounds: Bounds = BOUNDS,
+        tell: Tell | None = None,
     ) -> None:
         self._effect = effect
+        self._tell = tell
         self._within = within
         self._clock = clock
         self._priced = priced
@@ -120,8 +126,13 @@ class Telling:
     def flush(self) -> None:
         """Record what waits, now."""
         waiting, self._waiting, self._held = self._waiting, [], 0
-        if waiting:
-            self._within.record(tuple(self._event(told) for told in _merged(waiting)))
+        if not waiting:
+            return
+        merged = [told._replace(news=self._with_price(told.news)) for told in _merged(waiting)]
+        if self._tell is not None:
+            self._tell([told.news for told in merged])
+        else:
+            self._within.record(tuple(self._event(told) for told in merged))
 
     def at_the_end(self, news: Iterable[News]) -> tuple[News, ...]:
         """What was known only at the end, as it is to be recorded with the outcome."""
@@ -130,7 +141,7 @@ class Telling:
         return tuple(self._with_price(item) for item in map(sound, known))
 
     def _event(self, told: _Told) -> Event:
-        effect, news = self._effect, self._with_price(told.news)
+        effect, news = self._effect, told.news
         if isinstance(news, Asked):
             return approval(effect, news, told.to)
         return agent_event(news, node_id=effect.node_id, attempt=effect.attempt, phase=effect.phase, to=told.to)

@@ -19,8 +19,9 @@ from pilothouse.core.plan.effects import RunWork
 from pilothouse.core.plan.recover import command_key
 from pilothouse.core.run.agents import AgentEnded, AgentReader, News, Noted, Used
 from pilothouse.core.run.commands import Exit, ExitReason
+from pilothouse.core.run.contract import Ended, Failed
 from pilothouse.core.run.usage import Usage
-from pilothouse.engine.agent_news import BOUNDS, Bounds, Telling
+from pilothouse.engine.agent_news import BOUNDS, Bounds, Tell, Telling
 from pilothouse.engine.commands import Commands
 from pilothouse.engine.effects import Within
 from pilothouse.engine.lines import MAX_LINE, Gap, Line, Lines
@@ -65,10 +66,10 @@ class AgentWork:
         self._bounds = bounds
         self._max_line = max_line
 
-    async def run(self, effect: RunWork, within: Within) -> msgspec.Struct:
+    async def run(self, effect: RunWork, within: Within, tell: Tell | None = None) -> AgentEnded | Failed | Ended:
         """Have the agent do its work, whoever started it. Answers ``AgentEnded``, or what ``Commands.run`` does for
-        one that was never started."""
-        telling = Telling(effect, within, self._clock, self._agents.priced, self._bounds)
+        one that was never started. ``tell`` takes its news instead of the log."""
+        telling = Telling(effect, within, self._clock, self._agents.priced, self._bounds, tell)
         output = _Output(effect, self._agents, self._logs, telling, Lines(self._max_line))
         key = command_key(within.run_id, effect.key)
         following = _Following(output, telling, self._clock, self._linger_s, partial(self._commands.end, key))

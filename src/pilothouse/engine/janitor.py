@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 from itertools import count
 
+from pilothouse.core.chat.effects import CallBackend
+from pilothouse.core.chat.state import TurnState
 from pilothouse.core.plan.effects import RunWork
 from pilothouse.core.plan.kind import PlanKind
 from pilothouse.core.plan.recover import command_key
@@ -121,6 +123,6 @@ def _standing_worktrees(state: PlanState, _: RunRow) -> frozenset[str]:
     return frozenset(attempt.worktree_path for attempt in attempts if attempt.worktree_exists)
 
 
-def _open_commands(state: PlanState, row: RunRow) -> frozenset[str]:
-    commands = (effect for effect in state.open.values() if isinstance(effect, RunWork))
+def _open_commands(state: PlanState | TurnState, row: RunRow) -> frozenset[str]:
+    commands = (effect for effect in state.open.values() if isinstance(effect, RunWork | CallBackend))
     return frozenset(command_key(row.id, effect.key) for effect in commands)

@@ -107,11 +107,11 @@ def brief(given: AgentWork, work: RunWork, spec: AgentSpec) -> AgentWork:
         phase=work.phase,
         trouble=work.trouble,
     )
-    changes: dict[str, Any] = {
-        "instructions": instructions or work.task,
-        "prompt": compose(briefing, resumed=bool(given.session_id)),
-        "opening": compose(briefing),
-    }
+    prompt, opening = compose(briefing, resumed=bool(given.session_id)), compose(briefing)
+    if work.verbatim:
+        opening = work.instructions or work.task
+        prompt = work.task if given.session_id else opening
+    changes: dict[str, Any] = {"instructions": instructions or work.task, "prompt": prompt, "opening": opening}
     return msgspec.structs.replace(given, **changes)
 
 

@@ -77,6 +77,9 @@ class RunWork(PhaseEffect, frozen=True, kw_only=True):
     producer_id: str
     task: str
     instructions: str
+    verbatim: bool = False
+    """It is a message of a conversation: what an agent that remembers it is told is ``task`` as it stands, and what
+    one that does not is told is ``instructions``."""
     adopted: bool = False
     """An owner before this one started it: it is followed, and never started again."""
     permissions: Permissions = Permissions.ALLOW
