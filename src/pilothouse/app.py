@@ -27,6 +27,7 @@ from pilothouse.owner import Owner, owning, private_dir, read_owner, settings_ma
 if TYPE_CHECKING:
     from pilothouse.adapters.backends.opening import BackendConfig
     from pilothouse.adapters.work.local import LocalExecutor
+    from pilothouse.engine.chat_ports import Backend
     from pilothouse.engine.services import Services
     from pilothouse.interfaces.http.activity import Activity
     from pilothouse.settings import Settings
@@ -60,12 +61,17 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
     from pilothouse.core.chat.kind import TurnKind
     from pilothouse.core.credentials.services import services
     from pilothouse.core.plan.kind import PlanKind
+    from pilothouse.core.run.agents import Permissions
     from pilothouse.engine.access import Access
+    from pilothouse.engine.agent_known import KnownInLog
+    from pilothouse.engine.agent_turns import AgentTurns
+    from pilothouse.engine.agent_work import AgentWork
     from pilothouse.engine.agents import AgentCatalogue
     from pilothouse.engine.chat_documents import ChatDocuments
     from pilothouse.engine.chat_history import ChatHistory
     from pilothouse.engine.chat_turns import ChatTurns
     from pilothouse.engine.chats import Chats
+    from pilothouse.engine.commands import Commands
     from pilothouse.engine.confirmations import Confirmations
     from pilothouse.engine.credentials import Credentials
     from pilothouse.engine.janitor import Janitor
@@ -102,10 +108,24 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
         executor = await stack.enter_async_context(LocalExecutor(data_dir, epoch, settings.orphan_grace))
         git = GitAdapter()
         logs = FileLogStore(executor.outputs)
-        backend = await stack.enter_async_context(open_backend(_backend_config(settings)))
         tools = ToolRegistry(secrets=credentials, complete=False)
         chat_kind, chat_documents, chat_turns = TurnKind(), ChatDocuments(store, clock), ChatTurns(store)
         history = ChatHistory(store, REGISTRY, chat_kind, chat_documents)
+        config = _backend_config(settings)
+        backend: Backend
+        if config.chosen == "agent":
+            backend = AgentTurns(
+                settings.agent,
+                AgentWork(Commands(executor, clock), agents, logs, clock),
+                agents,
+                executor,
+                before=history.before,
+                known_of=KnownInLog(store, REGISTRY),
+                folder=lambda chat_id: str(private_dir(private_dir(data_dir / "chats") / chat_id)),
+                permissions=Permissions(settings.agent_permissions),
+            )
+        else:
+            backend = await stack.enter_async_context(open_backend(config))
         perform_plan = PlanEffects(git, executor, clock, agents, logs)
         perform_turn = TurnEffects(backend, tools, chat_documents, history, clock)
         supervisor = await stack.enter_async_context(
@@ -199,18 +219,14 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
 def _backend_config(settings: Settings) -> BackendConfig:
     from pilothouse.adapters.backends.opening import BackendConfig
 
+    same = ("agent", "script", "llm_provider", "llm_base_url", "llm_model", "llm_context_tokens")
     return BackendConfig(
         kind=settings.backend,
         url=settings.backend_url,
         api_key=settings.backend_api_key.get_secret_value(),
-        llm_provider=settings.llm_provider,
-        llm_base_url=settings.llm_base_url,
         llm_api_key=settings.llm_api_key.get_secret_value(),
-        llm_model=settings.llm_model,
-        llm_context_tokens=settings.llm_context_tokens,
-        agent=settings.agent,
-        script=settings.script,
         prices=settings.price_table,
+        **{name: getattr(settings, name) for name in same},
     )
 
 

@@ -151,6 +151,10 @@ class Settings(BaseSettings):
         description="Of the backend `llm`: how many tokens its model takes at once; by default as its server tells.",
     )
     agent: str = Field(default="", description="Of the backend `agent`: which one, see `pilothouse agents`.")
+    agent_permissions: Literal["ask", "allow", "deny"] = Field(
+        default="ask",
+        description="Of the backend `agent`: what becomes of its requests to use tools that change something.",
+    )
     script: Path | None = Field(default=None, description="Of the backend `script`: the file with its replies.")
     redis_url: str | None = Field(
         default=None, description="A Redis server that carries signals between the processes that share a store."

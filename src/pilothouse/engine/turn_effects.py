@@ -27,6 +27,7 @@ from pilothouse.core.chat.effects import (
 from pilothouse.core.chat.request import ToolReport
 from pilothouse.core.run.contract import Effect, Ended, Failed, Timer
 from pilothouse.core.tools.spec import Permit, ToolAnswer, ToolContext
+from pilothouse.engine.agent_turns import AgentTurns
 from pilothouse.engine.chat_calls import ChatCalls
 from pilothouse.engine.chat_documents import TITLE_LENGTH, ChatDocument, ChatDocuments, Titled, first_words
 from pilothouse.engine.chat_history import ChatHistory
@@ -66,6 +67,8 @@ class TurnEffects:
 
     async def __call__(self, effect: Effect, within: Within) -> msgspec.Struct:
         match effect:
+            case CallBackend() if isinstance(self._backend, AgentTurns):
+                return await self._backend.perform(effect, within)
             case CallBackend():
                 return await self._calls.call(effect, within)
             case RunTool():
