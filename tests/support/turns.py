@@ -14,7 +14,7 @@ from pilothouse.core.chat.kind import TurnKind
 from pilothouse.core.chat.state import TurnState
 from pilothouse.core.run.contract import Effect, Ended, NotStarted, TimeUp
 from pilothouse.core.run.events import Event, Recorded, RunCreated
-from pilothouse.core.run.inputs import Input, Outcome, Settle
+from pilothouse.core.run.inputs import Input, Outcome, Recover, Settle
 from pilothouse.core.run.lifecycle import Lifecycle
 from pilothouse.core.run.rows import RunRow, project
 from pilothouse.core.tools.spec import Permit, ToolAnswer
@@ -54,18 +54,32 @@ class Turn:
         before = len(self.log)
         self._fold(KIND.decide(self.state, given))
         self._settle()
-        while never := [k for k in KIND.unfinished(self.state) if k not in self.todo and k not in self.flying]:
-            for key in never:
-                self._fold(KIND.decide(self.state, Outcome(key=key, result=NotStarted())))
-            self._settle()
+        if not isinstance(given, Recover):
+            self._withdraw()
         if isinstance(given, Outcome):
             self.flying.pop(given.key, None)
         self.dispatch()
+        if isinstance(given, Recover):
+            for key, effect in KIND.unfinished(self.state).items():
+                self.flying.setdefault(key, effect)  # followed to its end, though it is not wanted
         return [recorded.event for recorded in self.log[before:]]
 
+    def restart(self, *known: str) -> list[Event]:
+        """The owner is gone with all it had in flight, and another one takes over."""
+        self.flying.clear()
+        return self.tell(Recover(epoch=2, instance="i2", known=frozenset(f"{TURN}/{key}" for key in known)))
+
+    def _withdraw(self) -> None:
+        """What was admitted and never begun."""
+        while never := [key for key in KIND.unfinished(self.state) if key not in self.todo and key not in self.flying]:
+            for key in never:
+                self._fold(KIND.decide(self.state, Outcome(key=key, result=NotStarted())))
+            self._settle()
+
     def dispatch(self) -> None:
+        running = self.lifecycle() is Lifecycle.RUNNING
         for key, effect in self.todo.items():
-            if key not in self.flying:
+            if key not in self.flying and (running or not effect.gated):
                 self.flying[key] = effect
                 self.begun.append(effect)
 

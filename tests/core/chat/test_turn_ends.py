@@ -15,7 +15,7 @@ from pilothouse.core.chat.inputs import Confirm, Steer
 from pilothouse.core.chat.result import result_of
 from pilothouse.core.run.contract import Ended, Failed
 from pilothouse.core.run.events import RunRecovered, StopDelayed
-from pilothouse.core.run.inputs import Answer, Cancel, Pause, Progress, Recover, Resume, Retry, Stop
+from pilothouse.core.run.inputs import Answer, Cancel, Pause, Progress, Resume, Retry, Stop
 from pilothouse.core.run.lifecycle import Lifecycle
 from pilothouse.core.tools.spec import ToolAnswer
 from pilothouse.engine.effects import Done
@@ -167,15 +167,9 @@ def test_a_stop_while_time_is_up_is_one_end() -> None:
 # --- restart ---
 
 
-def restarted(turn: Turn, *known: str) -> list[str]:
-    turn.flying.clear()
-    known_keys = frozenset(f"{TURN}/{key}" for key in known)
-    return names(turn.tell(Recover(epoch=2, instance="i2", known=known_keys)))
-
-
 def test_half_an_answer_is_not_asked_for_again_behind_its_readers_back() -> None:
     turn = busy()
-    events = restarted(turn)
+    events = names(turn.restart())
     assert events[0] == "RUN_RECOVERED"
     assert turn.lifecycle() is Lifecycle.FAILED
     result = result_of(turn.state)
@@ -189,7 +183,7 @@ def test_half_an_answer_is_not_asked_for_again_behind_its_readers_back() -> None
 def test_a_request_that_goes_on_elsewhere_is_followed() -> None:
     turn = Turn()
     turn.hear(Said("So "))
-    restarted(turn, "call/1")
+    turn.restart("call/1")
     effect = turn.flying["call/1"]
     assert isinstance(effect, CallBackend)
     assert effect.adopted
@@ -201,7 +195,7 @@ def test_a_request_that_goes_on_elsewhere_is_followed() -> None:
 def test_a_repeatable_tool_runs_again_and_the_turn_goes_on() -> None:
     turn = Turn()
     turn.hear(ToolCalled(id="a", name="look"), ToolCalled(id="b", name="write"), Completed())
-    restarted(turn)
+    turn.restart()
     assert list(turn.state.open) == ["tool/a/2"]
     assert turn.state.calls["b"].reason == "lost"
     turn.answer_tool("a", attempt=2)
@@ -211,7 +205,7 @@ def test_a_repeatable_tool_runs_again_and_the_turn_goes_on() -> None:
 def test_what_waits_for_a_person_waits_on() -> None:
     turn = Turn()
     turn.hear(ToolCalled(id="q", name="ask"), Paused(checkpoint_id="c", pending=("q",)))
-    restarted(turn)
+    turn.restart()
     assert list(turn.flying) == [f"expire/{TURN}.q"]
     turn.tell(Answer(wait_id=f"{TURN}.q", answer="approve", by="bob"))
     turn.answer_tool("q")
@@ -222,7 +216,7 @@ def test_what_waits_for_a_person_waits_on() -> None:
 def test_a_pause_between_two_tries_goes_on() -> None:
     turn = Turn(features=Features(repeats=True))
     turn.land("call/1", CallEnded(end=BackendEnd.FAILED, transient=True))
-    restarted(turn)
+    turn.restart()
     turn.time_up("backoff/1")
     assert turn.last(BackendCalled).reason is CallReason.AGAIN
 
@@ -230,7 +224,7 @@ def test_a_pause_between_two_tries_goes_on() -> None:
 def test_a_turn_that_was_being_stopped_is_stopped() -> None:
     turn = busy(features=ABORTS)
     turn.tell(Stop())
-    restarted(turn)
+    turn.restart()
     assert turn.lifecycle() is Lifecycle.STOPPED
     assert turn.last(BackendEnded).end is BackendEnd.LOST
     assert list(turn.flying) == ["abort/1"]
@@ -241,7 +235,7 @@ def test_a_turn_whose_time_was_up_fails_for_that() -> None:
     turn = Turn()
     turn.hear(ToolCalled(id="a", name="look"))
     turn.time_up("timeout/1")
-    restarted(turn)
+    turn.restart()
     assert result_of(turn.state).code == "timeout"
     assert turn.state.calls["a"].status is CallStatus.CANCELLED
 

@@ -91,15 +91,13 @@ def end_rest(state: TurnState) -> list[Event]:
 
 def leftovers(state: TurnState, last: Request) -> list[Event]:
     """What a request left behind that had a good end."""
-    events: list[Event] = []
+    events: list[Event] = [WaitClosed(wait_id=wait_id) for wait_id in state.questions]
     for call in state.live.values():
         if not call.told:
             error = f"The arguments of {call.name or call.id} never came"
             events.append(ToolEnded(tool_call_id=call.id, status=CallStatus.ERROR, error=error, reason="incomplete"))
         elif call.run_by is RunBy.BACKEND and last.end is BackendEnd.COMPLETE:
             events.append(ToolEnded(tool_call_id=call.id, status=CallStatus.SUCCESS))  # it has, and said no more of it
-    if last.end is BackendEnd.COMPLETE:
-        events += [WaitClosed(wait_id=wait_id) for wait_id in state.questions]
     return events
 
 

@@ -220,7 +220,8 @@ class _Hearing:
             if part is not None and not part.call:
                 self._tell(events.SteeringApplied(steering_ids=(steering_id,), call=self._request.number))
                 return
-        self._notice(said.kind, said.data)
+        ours = said.kind in (events.FAULT, events.STEERING_FAILED)
+        self._notice(f"its_{said.kind}" if ours else said.kind, said.data)
 
     def odd(self, said: backend.NotUnderstood) -> None:
         self._notice("not_understood", {"why": cut(said.why, _NAME), "payload": cut(said.payload, _NAME)})
