@@ -71,6 +71,7 @@ class TurnReceived(Event, frozen=True, kw_only=True, tag="TURN_RECEIVED"):
             "mode": self.mode,
             "workflowId": self.workflow_id,
             "headless": self.headless,
+            "conversationId": self.conversation_id,
         }
         return _owe(msgspec.structs.replace(row, detail={**row.detail, **detail}), int(self.title))
 
@@ -216,6 +217,8 @@ class ToolEnded(Event, frozen=True, kw_only=True, tag="TOOL_ENDED"):
 
     def project(self, row: RunRow) -> RunRow:
         counts = {**row.counts, self.status: row.counts.get(self.status, 0) + 1}
+        if self.workflow_id and not row.detail.get("workflowId"):
+            row = _know(row, "workflowId", self.workflow_id)
         return _owe(msgspec.structs.replace(row, counts=counts), int(self.report))
 
 
@@ -264,6 +267,9 @@ class ConversationKnown(Event, frozen=True, kw_only=True, tag="CONVERSATION_KNOW
 
     conversation_id: str
 
+    def project(self, row: RunRow) -> RunRow:
+        return _know(row, "conversationId", self.conversation_id)
+
 
 class TitleUpdated(Event, frozen=True, kw_only=True, tag="TITLE_UPDATED"):
     """The conversation has a title; empty with ``error``: none could be made. ``made``: it is the one that was asked
@@ -274,7 +280,7 @@ class TitleUpdated(Event, frozen=True, kw_only=True, tag="TITLE_UPDATED"):
     made: bool = False
 
     def project(self, row: RunRow) -> RunRow:
-        return _owe(row, -int(self.made))
+        return _owe(_know(row, "title", self.title), -int(self.made))
 
 
 class UsageRecorded(Event, frozen=True, kw_only=True, tag="USAGE_RECORDED"):
@@ -349,6 +355,11 @@ class TurnTimedOut(Event, frozen=True, kw_only=True, tag="TURN_TIMED_OUT"):
     """It took longer than it may: what runs is being ended, RUN_FAILED follows."""
 
     timeout_ms: int
+
+
+def _know(row: RunRow, name: str, value: str) -> RunRow:
+    """What lists of conversations show of their last turn."""
+    return msgspec.structs.replace(row, detail={**row.detail, name: value}) if value else row
 
 
 def _owe(row: RunRow, step: int) -> RunRow:
