@@ -13,7 +13,7 @@ BENCHMARKS = {
     "scheduler": ("benchmarks.scheduler",),
     "log": ("benchmarks.log",),
     "stop": ("benchmarks.stop",),
-    "chat-stream": ("benchmarks.chat_stream",),
+    "chat-stream": ("benchmarks.chat_stream", "benchmarks.chat_latency", "benchmarks.chat_memory"),
     "startup": ("benchmarks.startup",),
 }
 """Name → modules, each with ``measure(size) -> Iterator[Figure | Skipped]``."""

@@ -9,7 +9,9 @@ import gc
 import statistics
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
+
+Unit: TypeAlias = Literal["s", "B"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +57,12 @@ class Reported:
     """No target: shown for comparison."""
 
     def compare(self, ours: Sequence[float], floor: Sequence[float]) -> tuple[str, bool]:
-        return f"{statistics.median(ours) / statistics.median(floor):.2f} × the floor's time, no target", True
+        return f"{statistics.median(ours) / statistics.median(floor):.2f} × the floor, no target", True
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Seconds of both sides. ``floor_is`` says in a few words what the floor does."""
+    """What both sides took, in seconds or in ``unit``. ``floor_is`` says in a few words what the floor does."""
 
     name: str
     ours: Sequence[float]
@@ -68,6 +70,7 @@ class Figure:
     floor_is: str
     target: AtMost | AtLeast | Within | Reported
     note: str = ""
+    unit: Unit = "s"
 
     @property
     def met(self) -> bool:
@@ -78,8 +81,8 @@ class Figure:
         verdict = "" if isinstance(self.target, Reported) else f": {'met' if met else 'below target'}"
         lines = [
             f"{self.name}",
-            f"  ours   {spread(self.ours)}",
-            f"  floor  {spread(self.floor)}   {self.floor_is}",
+            f"  ours   {spread(self.ours, self.unit)}",
+            f"  floor  {spread(self.floor, self.unit)}   {self.floor_is}",
             f"  {said}{verdict}",
         ]
         return "\n".join([*lines, *([f"  ({self.note})"] if self.note else [])])
@@ -95,6 +98,7 @@ class Figure:
             "said": said,
             "met": None if isinstance(self.target, Reported) else met,
             "note": self.note,
+            "unit": self.unit,
         }
 
 
@@ -122,9 +126,14 @@ def quantile(values: Sequence[float], share: float) -> float:
     return ordered[max(0, min(len(ordered) - 1, -int(-share * len(ordered) // 1) - 1))]
 
 
-def spread(values: Sequence[float]) -> str:
+def spread(values: Sequence[float], unit: Unit = "s") -> str:
+    write = show if unit == "s" else show_bytes
     low, middle, high = min(values), statistics.median(values), max(values)
-    return f"min {show(low)}  median {show(middle)}  max {show(high)}  (n={len(values)})"
+    return f"min {write(low)}  median {write(middle)}  max {write(high)}  (n={len(values)})"
+
+
+def show_bytes(size: float) -> str:
+    return f"{size / 1024:.3g} KiB" if size >= 1024 else f"{size:.0f} B"
 
 
 def show(seconds: float) -> str:
