@@ -65,13 +65,11 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
     from pilothouse.engine.access import Access
     from pilothouse.engine.agent_known import KnownInLog
     from pilothouse.engine.agent_turns import AgentTurns
-    from pilothouse.engine.agent_work import AgentWork
     from pilothouse.engine.agents import AgentCatalogue
     from pilothouse.engine.chat_documents import ChatDocuments
     from pilothouse.engine.chat_history import ChatHistory
     from pilothouse.engine.chat_turns import ChatTurns
     from pilothouse.engine.chats import Chats
-    from pilothouse.engine.commands import Commands
     from pilothouse.engine.confirmations import Confirmations
     from pilothouse.engine.credentials import Credentials
     from pilothouse.engine.janitor import Janitor
@@ -116,9 +114,10 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
         if config.chosen == "agent":
             backend = AgentTurns(
                 settings.agent,
-                AgentWork(Commands(executor, clock), agents, logs, clock),
                 agents,
                 executor,
+                logs,
+                clock,
                 before=history.before,
                 known_of=KnownInLog(store, REGISTRY),
                 folder=lambda chat_id: str(private_dir(private_dir(data_dir / "chats") / chat_id)),

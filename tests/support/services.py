@@ -33,6 +33,8 @@ from pilothouse.core.plan.spec_parse import plan_from_data
 from pilothouse.core.run.commands import Command
 from pilothouse.core.run.lifecycle import TERMINAL
 from pilothouse.engine.access import Access
+from pilothouse.engine.agent_known import KnownInLog
+from pilothouse.engine.agent_turns import AgentTurns
 from pilothouse.engine.agents import AgentCatalogue
 from pilothouse.engine.chat_documents import ChatDocuments
 from pilothouse.engine.chat_history import ChatHistory
@@ -72,6 +74,8 @@ class World:
         self.agents = AgentWorld()
         self.warden = MemoryWarden(self.clock, self.program, self.logs)
         self.backend: Backend = MemoryBackend()
+        self.agent = ""
+        """Of a machine whose conversations an agent answers: which one."""
         self.tools = ToolRegistry()
         self.vault = MemoryVault()
         self.outside: dict[str, Given] = {}
@@ -115,7 +119,19 @@ class World:
             documents, turns = ChatDocuments(store, self.clock), ChatTurns(store)
             history = ChatHistory(store, REGISTRY, TurnKind(), documents)
             perform_plan = PlanEffects(git, executor, self.clock, agents, self.logs)
-            perform_turn = TurnEffects(self.backend, self.tools, documents, history, self.clock)
+            backend = self.backend
+            if self.agent:
+                backend = AgentTurns(
+                    self.agent,
+                    agents,
+                    executor,
+                    self.logs,
+                    self.clock,
+                    before=history.before,
+                    known_of=KnownInLog(store, REGISTRY),
+                    folder=lambda chat_id: f"/chats/{chat_id}",
+                )
+            perform_turn = TurnEffects(backend, self.tools, documents, history, self.clock)
             async with supervising(
                 store=store,
                 registry=REGISTRY,
@@ -144,7 +160,7 @@ class World:
                 chats = Chats(
                     supervisor=supervisor,
                     store=store,
-                    backend=self.backend,
+                    backend=backend,
                     tools=self.tools,
                     workflows=workflows,
                     repos=repos,
@@ -168,7 +184,7 @@ class World:
                     workflows=workflows,
                     chats=chats,
                     tools=self.tools,
-                    backend=self.backend,
+                    backend=backend,
                     credentials=credentials,
                     oauth=OAuth(credentials, HttpProvider(), self.clock, secrets.token_bytes),
                 )

@@ -26,8 +26,9 @@ from pilothouse.engine.agent_known import Known
 from pilothouse.engine.agent_prompts import message_of, opening_of
 from pilothouse.engine.agent_voice import Voice
 from pilothouse.engine.agent_work import AgentWork
+from pilothouse.engine.commands import Commands
 from pilothouse.engine.effects import Within
-from pilothouse.engine.ports import Agents, Executor
+from pilothouse.engine.ports import Agents, Clock, Executor, LogStore
 from pilothouse.errors import BackendFailed, ExecutorFailed, PilothouseError
 
 NODE = "agent"
@@ -51,9 +52,10 @@ class AgentTurns:
     def __init__(
         self,
         agent: str,
-        work: AgentWork,
         agents: Agents,
         executor: Executor,
+        logs: LogStore,
+        clock: Clock,
         *,
         before: Before,
         known_of: KnownOf,
@@ -62,7 +64,7 @@ class AgentTurns:
         model: str = "",
     ) -> None:
         self._agent = agent
-        self._work = work
+        self._work = AgentWork(Commands(executor, clock), agents, logs, clock)
         self._agents = agents
         self._executor = executor
         self._before = before
