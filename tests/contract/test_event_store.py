@@ -364,6 +364,8 @@ def test_lists_can_be_narrowed_by_every_column_alone_and_together(disk: Disk) ->
         "running": {"lifecycle": Lifecycle.RUNNING},
         "waits": {"lifecycle": Lifecycle.RUNNING, "waits": (wait,)},
         "ended": {"lifecycle": Lifecycle.FAILED, "session_id": "s1"},
+        "owes": {"lifecycle": Lifecycle.SUCCEEDED, "detail": {"owed": 2}},
+        "owes-nothing": {"lifecycle": Lifecycle.SUCCEEDED, "detail": {"owed": 0}},
     }
     questions: list[tuple[dict[str, Any], set[str]]] = [
         ({"kind": "turn"}, {"other-kind"}),
@@ -376,6 +378,8 @@ def test_lists_can_be_narrowed_by_every_column_alone_and_together(disk: Disk) ->
         ({"lifecycles": frozenset()}, set()),
         ({"session_id": "s1", "lifecycles": frozenset({Lifecycle.FAILED}), "kind": "plan"}, {"ended"}),
         ({"session_id": "nobody's"}, set()),
+        ({"owing": True}, {"owes"}),
+        ({"owing": True, "lifecycles": frozenset({Lifecycle.STOPPED})}, set()),
         ({"kind": ""}, set()),
     ]
 

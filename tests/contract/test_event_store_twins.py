@@ -141,6 +141,7 @@ class Twins(RuleBasedStateMachine):
         lifecycles=st.none() | st.frozensets(LIFECYCLES),
         session_id=st.none() | st.just("s"),
         waiting=st.none() | st.booleans(),
+        owing=st.booleans(),
         limit=st.integers(1, 4),
         before=st.none() | st.tuples(st.integers(0, 3), RUNS),
     )

@@ -305,10 +305,12 @@ class EventStore(Protocol):
         session_id: str | None = None,
         parent_run_id: str | None = None,
         waiting: bool | None = None,
+        owing: bool = False,
         limit: int = 1000,
         before: tuple[int, str] | None = None,
     ) -> list[RunRow]:
-        """Newest first by (created_at, id); ``before`` is the key of the last one of the page before."""
+        """Newest first by (created_at, id); ``before`` is the key of the last one of the page before. ``owing``: only
+        those whose row says that housekeeping is ``owed``."""
         ...
 
     async def read(self, run_id: str, after_seq: int = 0, limit: int = 1000) -> list[Segment]:

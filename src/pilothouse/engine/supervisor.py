@@ -35,7 +35,6 @@ R = TypeVar("R")
 _READ_LATELY = 4
 """Folded states kept of runs that nobody drives: who looks at one asks several times."""
 _OPEN = frozenset(Lifecycle) - TERMINAL
-_MAY_OWE_HOUSEKEEPING = frozenset({Lifecycle.STOPPED, Lifecycle.CANCELED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +180,7 @@ class Supervisor:
         others from going on."""
         async with self._loading:
             rows = await self._context.store.rows(lifecycles=_OPEN, limit=1_000_000)
-            ended = await self._context.store.rows(lifecycles=_MAY_OWE_HOUSEKEEPING, limit=1_000_000)
-            rows += [row for row in ended if row.detail.get("owed", 0) > 0]
+            rows += await self._context.store.rows(lifecycles=TERMINAL, owing=True, limit=1_000_000)
             driven = self._actors.keys() | self._being_deleted
             rows = sorted((row for row in rows if row.id not in driven), key=lambda row: (row.created_at, row.id))
             if not rows:

@@ -169,6 +169,7 @@ class MemoryEventStore:
         session_id: str | None = None,
         parent_run_id: str | None = None,
         waiting: bool | None = None,
+        owing: bool = False,
         limit: int = 1000,
         before: tuple[int, str] | None = None,
     ) -> list[RunRow]:
@@ -182,6 +183,7 @@ class MemoryEventStore:
             and session_id in (None, run.row.session_id)
             and parent_run_id in (None, run.row.parent_run_id)
             and waiting in (None, bool(run.row.waits))
+            and (not owing or run.row.detail.get("owed", 0) > 0)
             and (before is None or (run.row.created_at, run.row.id) < before)
         ]
         return sorted(found, key=lambda row: (row.created_at, row.id), reverse=True)[:limit]

@@ -67,6 +67,7 @@ ROW_CONDITIONS = {
     "lifecycles": "lifecycle IN ({lifecycles})",
     "waiting": "waiting",
     "not_waiting": "NOT waiting",
+    "owing": "json_extract(row, '$.detail.owed') > 0",
     "before": "(created_at, id) < (:before_at, :before_id)",
 }
 """What a list of runs can be narrowed by; ``lifecycles`` is filled with as many parameters as there are."""

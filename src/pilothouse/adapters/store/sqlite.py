@@ -76,6 +76,7 @@ class SqliteEventStore:
         session_id: str | None = None,
         parent_run_id: str | None = None,
         waiting: bool | None = None,
+        owing: bool = False,
         limit: int = 1000,
         before: tuple[int, str] | None = None,
     ) -> list[RunRow]:
@@ -89,6 +90,8 @@ class SqliteEventStore:
         conditions = [sql.ROW_CONDITIONS[name] for name in values]
         if waiting is not None:
             conditions.append(sql.ROW_CONDITIONS["waiting" if waiting else "not_waiting"])
+        if owing:
+            conditions.append(sql.ROW_CONDITIONS["owing"])
         if lifecycles is not None:
             wanted = {f"lifecycle_{i}": str(lifecycle) for i, lifecycle in enumerate(sorted(lifecycles))}
             conditions.append(sql.ROW_CONDITIONS["lifecycles"].format(lifecycles=", ".join(f":{n}" for n in wanted)))
