@@ -48,6 +48,7 @@ ROUTES: Mapping[str, Action] = MappingProxyType(
         f"POST {_WORKFLOW}/run": Action.START_RUNS,
         "POST /api/v1/copilot/chat": Action.SEND,
         "POST /api/copilot/chat": Action.SEND,
+        "POST /api/agui": Action.SEND,
         "GET /api/copilot/chat": Action.READ_CHATS,
         "GET /api/copilot/chat/stream": Action.READ_CHATS,
         "POST /api/copilot/chat/abort": Action.SEND,

@@ -12,6 +12,7 @@ from fastapi import Depends, FastAPI
 from pilothouse.engine.services import Services
 from pilothouse.interfaces.http.access import SCHEMES, make_access
 from pilothouse.interfaces.http.agents import make_agents
+from pilothouse.interfaces.http.agui import make_agui
 from pilothouse.interfaces.http.approvals import make_approvals
 from pilothouse.interfaces.http.chat import make_chat
 from pilothouse.interfaces.http.chats import make_chats
@@ -66,6 +67,7 @@ def make_api(
     app.include_router(make_chat(services, flags, keepalive))
     app.include_router(make_chats(services))
     app.include_router(make_tools(services, flags))
+    app.include_router(make_agui(services, keepalive))
     app.include_router(make_commands())
     app.include_router(make_events(services, keepalive))
     app.include_router(make_runs(services))
