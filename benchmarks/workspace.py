@@ -17,7 +17,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from pilothouse.adapters.work.local import LocalExecutor
-from pilothouse.app import assembled
+from pilothouse.assembly import assembled
 from pilothouse.core.plan.spec import JobSpec, PlanSpec
 from pilothouse.core.run.lifecycle import TERMINAL_EVENTS
 from pilothouse.engine.plans import Origin

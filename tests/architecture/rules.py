@@ -29,7 +29,7 @@ FLOORS = {
     "client": frozenset({"client", "core", "errors", "settings", "owner"}),
     "interfaces": frozenset({"interfaces", "client", "engine", "core", "errors", "settings", "owner"}),
 }
-WIRING = frozenset({"app", "doctor", "__main__"})
+WIRING = frozenset({"app", "assembly", "doctor", "__main__"})
 # The command line is the process's front door, so it is the one place that may call the wiring.
 MAY_CALL_APP = "interfaces.cli"
 

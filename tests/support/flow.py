@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pilothouse.app import assembled
+from pilothouse.assembly import assembled
 from pilothouse.core.plan.spec_parse import parse_plan
 from pilothouse.core.run.events import Event, Recorded
 from pilothouse.core.run.lifecycle import TERMINAL_EVENTS

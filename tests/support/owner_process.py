@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from pilothouse.app import assembled
+from pilothouse.assembly import assembled
 from pilothouse.core.plan.spec_parse import parse_plan
 from pilothouse.core.run.lifecycle import TERMINAL
 from pilothouse.engine.plans import Origin
