@@ -45,7 +45,7 @@ class Writer:
         position = await self.store.append(append)
         self.seq += len(events)
         if announce:
-            self.hub.publish(position, self.run_id, recorded)
+            self.hub.publish(position, self.run_id, recorded, size=len(append.body))
 
     async def create(self) -> None:
         await self.write(RunCreated(kind="trivial", name="", owner="", root_run_id=self.run_id))
@@ -207,3 +207,25 @@ def test_a_run_that_is_deleted_is_gone_for_those_who_follow_and_for_those_who_co
             await first(follow(hub, "never was"))
 
     run(test)
+
+
+def test_what_is_kept_is_bounded_in_bytes_and_the_store_has_the_rest() -> None:
+    async def act() -> tuple[list[str], int]:
+        store = MemoryEventStore()
+        await store.take_ownership()
+        hub = Hub(store, REGISTRY, size=10_000)
+        writer = Writer(store, hub)
+        await writer.create()
+        for number in range(50):
+            await writer.say(f"{number}" + 1000 * ".")
+        found: list[str] = []
+        async with aclosing(hub.pages("r", 1)) as pages:
+            async for page in pages:
+                found += [one.event.text for batch in page for one in batch.recorded if isinstance(one.event, StepSaid)]
+                if len(found) == 50:
+                    break
+        return [text.rstrip(".") for text in found], len(hub._all.batches)
+
+    found, kept = run(act())
+    assert found == [str(number) for number in range(50)]
+    assert 1 <= kept < 10

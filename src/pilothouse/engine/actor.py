@@ -266,6 +266,7 @@ class Actor(Generic[S]):
             return
         assert self._row is not None
         events = [recorded.event for recorded in self._batch]
+        body = self._context.registry.encode(events)
         position = await self._context.store.append(
             Append(
                 run_id=self.run_id,
@@ -273,7 +274,7 @@ class Actor(Generic[S]):
                 epoch=self._context.epoch,
                 count=len(events),
                 at=at,
-                body=self._context.registry.encode(events),
+                body=body,
                 row=self._row,
                 durable=any(event.durable for event in events),
             )
@@ -283,7 +284,7 @@ class Actor(Generic[S]):
         held, self._slots = self._slots, self._kind.slots(self._state)
         if self._slots < held:
             self._ask_for_slots()
-        self._context.hub.publish(position, self.run_id, recorded)
+        self._context.hub.publish(position, self.run_id, recorded, size=len(body))
         self._answer_readers()
 
     # Effects.

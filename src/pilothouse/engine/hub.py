@@ -20,12 +20,16 @@ from pilothouse.errors import Gone
 
 _PAGE = 200
 """Segments read from the store at a time."""
+MEMORY = 2048
+"""Batches that are kept, over all runs."""
+MEMORY_BYTES = 32 << 20
+"""What they may come to, as they are stored: some hold a whole answer."""
 
 
 class Batch:
     """One committed batch. ``wires`` are its events in wire form, encoded on first use and then shared."""
 
-    __slots__ = ("_registry", "_wires", "deleted", "position", "recorded", "rendered", "run_id")
+    __slots__ = ("_registry", "_wires", "deleted", "position", "recorded", "rendered", "run_id", "size")
 
     def __init__(
         self,
@@ -34,8 +38,10 @@ class Batch:
         run_id: str,
         recorded: tuple[Recorded, ...],
         deleted: bool = False,
+        size: int = 0,
     ) -> None:
         self.position = position
+        self.size = size
         self.run_id = run_id
         self.recorded = recorded
         self.deleted = deleted
@@ -60,28 +66,29 @@ class Batch:
 class Hub:
     """The recent past in memory, the rest in the store, and a bell."""
 
-    def __init__(self, store: EventStore, registry: Registry, memory: int = 2048) -> None:
-        """``memory``: batches kept over all runs."""
+    def __init__(self, store: EventStore, registry: Registry, memory: int = MEMORY, size: int = MEMORY_BYTES) -> None:
+        """``memory``: batches kept over all runs, and no more than ``size`` bytes of them."""
         self._store = store
         self._registry = registry
-        self._memory = memory
-        self._all: deque[Batch] = deque()
+        self._all = _Recent(memory, size)
         self._runs: dict[str, deque[Batch]] = {}
         self._announced: dict[int, Batch] = {}
         self._bells: dict[str | None, dict[asyncio.Event, None]] = {}
-        self._tail = _Tail(self, store, memory)
+        self._tail = _Tail(self, store, _Recent(memory, size))
 
-    def publish(self, position: int, run_id: str, recorded: tuple[Recorded, ...], deleted: bool = False) -> None:
-        """Committed at ``position``. Called in the order the appends returned, which for one run is its own order."""
-        batch = Batch(self._registry, position, run_id, recorded, deleted)
+    def publish(
+        self, position: int, run_id: str, recorded: tuple[Recorded, ...], deleted: bool = False, size: int = 0
+    ) -> None:
+        """Committed at ``position`` as ``size`` bytes. Called in the order the appends returned, which for one run is
+        its own order."""
+        batch = Batch(self._registry, position, run_id, recorded, deleted, size)
         of_run = self._runs.setdefault(run_id, deque())
         if of_run and recorded and of_run[-1].recorded[-1].seq + 1 != recorded[0].seq:
             of_run.clear()  # a commit in between was refused after all had been written: only the store has it
         of_run.append(batch)
-        self._all.append(batch)
         self._announced[position] = batch
-        if len(self._all) > self._memory:
-            self._forget(self._all.popleft())
+        for oldest in self._all.add(batch):
+            self._forget(oldest)
         self._tail.unread = True
         for key in (run_id, None):
             for bell in self._bells.get(key, ()):
@@ -164,7 +171,7 @@ class Hub:
         recorded = tuple(
             Recorded(segment.run_id, segment.first_seq + index, segment.at, event) for index, event in enumerate(events)
         )
-        return Batch(self._registry, segment.position, segment.run_id, recorded, segment.deleted)
+        return Batch(self._registry, segment.position, segment.run_id, recorded, segment.deleted, len(segment.body))
 
     def wire(self, recorded: Recorded) -> bytes:
         return self._registry.wire(recorded)
@@ -190,14 +197,37 @@ class Hub:
                 self._bells.pop(key, None)
 
 
+class _Recent:
+    """The newest batches, bounded in number and in bytes; one at least."""
+
+    def __init__(self, number: int, size: int) -> None:
+        self.batches: deque[Batch] = deque()
+        self._number = number
+        self._most = size
+        self._size = 0
+
+    def add(self, batch: Batch) -> Iterator[Batch]:
+        """The oldest ones, which there is no room for any more. They are forgotten as they are taken."""
+        self.batches.append(batch)
+        self._size += batch.size
+        while len(self.batches) > self._number or (self._size > self._most and len(self.batches) > 1):
+            oldest = self.batches.popleft()
+            self._size -= oldest.size
+            yield oldest
+
+    def clear(self) -> None:
+        self.batches.clear()
+        self._size = 0
+
+
 class _Tail:
     """The end of the log in the store's order, read once for all who follow it."""
 
-    def __init__(self, hub: Hub, store: EventStore, memory: int) -> None:
+    def __init__(self, hub: Hub, store: EventStore, recent: _Recent) -> None:
         self._hub = hub
         self._store = store
-        self._memory = memory
-        self._batches: deque[Batch] = deque()
+        self._recent = recent
+        self._batches = recent.batches
         self._begin = 0
         """What lies after this position, up to ``_end``, is in ``_batches``."""
         self._end = 0
@@ -213,7 +243,7 @@ class _Tail:
             return []
         async with self._reading:
             if after > self._end:  # nobody was at the end until now
-                self._batches.clear()
+                self._recent.clear()
                 self._begin = self._end = after
                 self.unread = True
             if after == self._end:
@@ -236,11 +266,10 @@ class _Tail:
         return [self._hub.batch(segment) for segment in await self._store.read_all(after, _PAGE)]
 
     def _extend(self, page: list[Batch]) -> None:
-        self._batches.extend(page)
-        if page:
-            self._end = page[-1].position
-        while len(self._batches) > self._memory:
-            self._begin = self._batches.popleft().position
+        for batch in page:
+            self._end = batch.position
+            for oldest in self._recent.add(batch):
+                self._begin = oldest.position
 
 
 def _newest(batches: deque[Batch], wanted: Callable[[Batch], bool]) -> list[Batch]:
