@@ -226,6 +226,6 @@ def test_what_is_kept_is_bounded_in_bytes_and_the_store_has_the_rest() -> None:
                     break
         return [text.rstrip(".") for text in found], len(hub._all.batches)
 
-    found, kept = run(act())
+    found, kept = run(act)
     assert found == [str(number) for number in range(50)]
     assert 1 <= kept < 10
