@@ -114,6 +114,7 @@ def make_agui(services: Services, keepalive: float) -> APIRouter:
 
     @router.post(
         "/agui",
+        status_code=200,
         response_class=EventStream,
         responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}, "example": _EXAMPLE}}}},
     )
