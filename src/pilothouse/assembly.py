@@ -22,7 +22,6 @@ from pilothouse.owner import private_dir
 
 if TYPE_CHECKING:
     from pilothouse.adapters.backends.opening import BackendConfig
-    from pilothouse.adapters.work.local import LocalExecutor
     from pilothouse.engine.chat_ports import Backend
     from pilothouse.engine.services import Services
     from pilothouse.settings import Settings
@@ -34,6 +33,7 @@ log = logging.getLogger("pilothouse")
 async def assembled(settings: Settings) -> AsyncIterator[Services]:
     """A whole engine over a data directory: the caller holds its lock. Leaving lets go of all runs; what they run goes
     on for the next owner. Raises ``Unavailable``."""
+    from pilothouse.adapters.agents.environment import HostEnvironment
     from pilothouse.adapters.agents.local import LocalAgents
     from pilothouse.adapters.backends.opening import open_backend
     from pilothouse.adapters.git.adapter import GitAdapter
@@ -42,6 +42,8 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
     from pilothouse.adapters.store.output import FileLogStore
     from pilothouse.adapters.system.clock import SystemClock
     from pilothouse.adapters.system.ids import Uuid7Ids
+    from pilothouse.adapters.toolbox.opening import ToolboxConfig, open_toolbox
+    from pilothouse.adapters.toolbox.shell import LocalShells
     from pilothouse.adapters.vault.opening import open_vault
     from pilothouse.adapters.vault.provider import HttpProvider
     from pilothouse.adapters.work.local import LocalExecutor
@@ -71,6 +73,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
     from pilothouse.engine.repos import Repos
     from pilothouse.engine.runs import Runs
     from pilothouse.engine.services import Services
+    from pilothouse.engine.shell_tool import end_left_over, shell_tools
     from pilothouse.engine.supervisor import Driven, supervising
     from pilothouse.engine.tools import ToolRegistry
     from pilothouse.engine.turn_effects import TurnEffects
@@ -96,6 +99,8 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
         git = GitAdapter()
         logs = FileLogStore(executor.outputs)
         tools = ToolRegistry(secrets=credentials, complete=False)
+        host = HostEnvironment(os.environ, (config.api_key_env for config in settings.agent_configs.values()))
+        shells = LocalShells(host, data_dir=data_dir, private=private_dir(data_dir / "shell"))
         chat_kind, chat_documents, chat_turns = TurnKind(), ChatDocuments(store, clock), ChatTurns(store)
         history = ChatHistory(store, REGISTRY, chat_kind, chat_documents)
         config = _backend_config(settings)
@@ -153,14 +158,15 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
             worktree_root=worktree_root,
         )
         await stack.enter_async_context(in_background(janitor.run()))
-        await stack.enter_async_context(in_background(_warm_up(executor)))
+        await stack.enter_async_context(in_background(_warm_up(end_left_over(executor, logs, shells, str(epoch)))))
         queries = Queries(supervisor, store, supervisor.hub, logs, git)
         workflows = Workflows(store=store, plans=plans, clock=clock, ids=ids)
         runs, access = Runs(supervisor, store, chat_turns), Access(store)
         of_the_engine = own_tools(
             workflows=workflows, repos=repos, plans=plans, runs=runs, queries=queries, access=access
         )
-        for tool in of_the_engine:
+        toolbox = open_toolbox(ToolboxConfig(http_allow=settings.http_allow, docs=settings.docs))
+        for tool in (*toolbox, *of_the_engine, *shell_tools(executor, logs, shells, ids, str(epoch))):
             tools.add(tool)
         tools.complete()
         signals = open_signals(settings.redis_url)
@@ -232,10 +238,10 @@ def _worktree_root(asked: Path | None, data_dir: Path) -> Path:
     return asked / f"pilothouse-{hashlib.sha256(os.fsencode(data_dir.resolve())).hexdigest()[:8]}"
 
 
-async def _warm_up(executor: LocalExecutor) -> None:
-    """Have a warden before the first node needs one."""
+async def _warm_up(first: Coroutine[Any, Any, None]) -> None:
+    """Have a warden before the first node needs one, by asking it something."""
     try:
-        await executor.inventory()
+        await first
     except PilothouseError as error:
         log.warning("warden.unreachable", exc_info=error)  # the first node will say so too
 

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.alias_generators import to_camel
 from pydantic_settings import (
     BaseSettings,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     SettingsError,
@@ -31,6 +32,14 @@ from pilothouse.owner import config_file
 
 def _upper(level: object) -> object:
     return level.upper() if isinstance(level, str) else level
+
+
+def _listed(text: object) -> object:
+    return [part.strip() for part in text.split(",") if part.strip()] if isinstance(text, str) else text
+
+
+def _absolute(folders: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(str(Path(folder).expanduser().absolute()) for folder in folders)
 
 
 def _endpoint(url: str) -> str:
@@ -178,6 +187,14 @@ class Settings(BaseSettings):
     oauth: dict[str, OAuthSettings] = Field(
         default={},
         description="Per service: `clientId`, `clientSecret`, `scopes`, addresses; see docs/credentials.md.",
+    )
+    http_allow: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed)] = Field(
+        default=(),
+        description="Hosts, addresses and networks that the tool `http_request` may ask although they are not public, "
+        "separated by commas: `intranet.example, 127.0.0.1:8080, 10.0.0.0/8`.",
+    )
+    docs: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed), AfterValidator(_absolute)] = Field(
+        default=(), description="Folders that the tool `search_documentation` searches too, separated by commas."
     )
     prices: Path | None = Field(
         default=None, description="The price table; by default `prices.toml` beside `config.toml`, if there is one."
