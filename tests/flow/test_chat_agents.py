@@ -9,7 +9,7 @@ import pytest
 from tests.support import flow
 from tests.support.flow import closes_leg, engine, eventually, make_repo, run, until
 from tests.support.living import kept, living
-from tests.support.models.parts import hang, run_shell, say, think, usage, write_file
+from tests.support.models.parts import hang, hold, run_shell, say, think, usage, write_file
 from tests.support.models.server import ModelServer
 from tests.support.real_agents import find_agents, one_for_all, settings
 
@@ -59,13 +59,37 @@ def test_an_agent_edits_the_workspace_and_remembers_the_conversation(
             assert first.usage is not None
             second = await turn(services, "What did you make?", chat_id=first.chat_id)
             assert (second.success, second.content.strip()) == (True, "I made made.txt."), second
-            assert second.conversation_id == first.conversation_id
         asked = server.questions[-1].asked
         assert asked is not None
         assert "Make made.txt" in asked.text
+        assert "What was said before" not in asked.text  # nobody had to tell it
         assert "What did you make?" in asked.text
 
     with ModelServer(says) as server:
+        run(journey(server))
+
+
+@pytest.mark.parametrize("agent", ["claude", "copilot"])
+def test_an_agent_that_outlives_its_server_is_heard_to_its_end(
+    agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find_agents(monkeypatch)
+
+    async def journey(server: ModelServer) -> None:
+        around = machine(server, agent, "allow")
+        async with engine(tmp_path / "data", **around, orphan_grace=60.0) as services:
+            sent = await services.chats.send(Send(message="Count"), THE_LOCAL_USER)
+
+            async def holding() -> int:
+                return server.holding
+
+            await eventually(holding, lambda count: count > 0)
+        server.let_go("later")
+        async with engine(tmp_path / "data", **around) as services:
+            result = await services.chats.wait(sent.turn_id, THE_LOCAL_USER, flow.PATIENCE_S)
+        assert (result.success, result.content.strip()) == (True, "One two three.")
+
+    with ModelServer([(say("One two "), hold("later"), say("three."))]) as server:
         run(journey(server))
 
 
