@@ -1,5 +1,5 @@
-"""A conversation that does real work, over every wire: a workflow is drafted by tools, allowed by a person, run as a plan
-in worktrees, and merged."""
+"""A conversation that does real work, over every wire: a workflow is drafted by tools, allowed by a person, run as a
+plan in worktrees, and merged."""
 
 from __future__ import annotations
 
