@@ -140,6 +140,15 @@ class Screen:
     def press_ctrl_c(self) -> None:
         os.write(self._keyboard, b"\x03")
 
+    def has_shown(self, words: str, times: int) -> bool:
+        return self._read().count(words) >= times
+
+    def types(self, line: str) -> None:
+        os.write(self._keyboard, f"{line}\n".encode())
+
+    def press_ctrl_d(self) -> None:
+        os.write(self._keyboard, b"\x04")
+
     def wait(self) -> Said:
         until(lambda: self._read() and self._process.poll() is not None, lambda: f"It said: {self._read()}")
         return Said(self._process.returncode, self._read(), "")

@@ -29,8 +29,8 @@ class Door:
         """``timeout``: seconds an answer may take."""
         self._address = address
         self._timeout = timeout
-        if transport is None and address.socket is not None:
-            transport = httpx.HTTPTransport(uds=address.socket)
+        if transport is None and address.socket_path is not None:
+            transport = httpx.HTTPTransport(uds=address.socket_path)
         self._http = httpx.Client(base_url=address.url, headers=address.headers, transport=transport)
         self._found, self._lost = False, False
 
@@ -93,8 +93,8 @@ class Door:
             yield None if response.status_code == _NO_CONTENT else response.iter_bytes()
 
     def _find(self) -> None:
-        if not self._found:
-            self._address.find(lost=self._lost)
+        if not (self._found and self._address.listens()):
+            self._address.find(lost=self._lost or self._found)
             self._found = True
 
     @contextmanager
@@ -113,8 +113,8 @@ class AsyncDoor:
         """``timeout``: seconds an answer may take."""
         self._address = address
         self._timeout = timeout
-        if transport is None and address.socket is not None:
-            transport = httpx.AsyncHTTPTransport(uds=address.socket)
+        if transport is None and address.socket_path is not None:
+            transport = httpx.AsyncHTTPTransport(uds=address.socket_path)
         self._http = httpx.AsyncClient(base_url=address.url, headers=address.headers, transport=transport)
         self._found, self._lost = False, False
 
@@ -178,8 +178,8 @@ class AsyncDoor:
                 yield None if response.status_code == _NO_CONTENT else response.aiter_bytes()
 
     async def _find(self) -> None:
-        if not self._found:
-            await asyncio.to_thread(self._address.find, lost=self._lost)
+        if not (self._found and self._address.listens()):
+            await asyncio.to_thread(self._address.find, lost=self._lost or self._found)
             self._found = True
 
     @contextmanager

@@ -71,9 +71,9 @@ class ChatScreen:
 
     def end(self) -> None:
         """The turn is over: whatever comes next begins a line."""
-        if self._held:
-            self._held = ""
+        self._held = ""
         self._settle()
+        self._end_line()
 
     def _answer(self, text: str) -> None:
         if not self._answers:
@@ -118,12 +118,16 @@ class ChatScreen:
             self._passing = False
 
     def _settle(self) -> None:
-        """Whatever comes next stands on a line of its own."""
+        """What comes next stands on a line of its own. An answer that goes elsewhere is left as it is."""
         self._clear()
+        if sys.stdout.isatty():
+            self._end_line()
+
+    def _end_line(self) -> None:
         if self._open_line:
             sys.stdout.write("\n")
+            sys.stdout.flush()
             self._open_line = False
-        sys.stdout.flush()
 
 
 def brief(arguments: dict[str, Any]) -> str:
