@@ -263,8 +263,10 @@ class ComparedHub(Hub):
         super().__init__(store, REGISTRY)
         self._life = life
 
-    def publish(self, position: int, run_id: str, recorded: tuple[Recorded, ...], deleted: bool = False) -> None:
-        super().publish(position, run_id, recorded, deleted)
+    def publish(
+        self, position: int, run_id: str, recorded: tuple[Recorded, ...], deleted: bool = False, size: int = 0
+    ) -> None:
+        super().publish(position, run_id, recorded, deleted, size)
         self._life.world.watch.published(self._life, run_id)
 
 

@@ -62,6 +62,8 @@ class Patience:
             await asyncio.wait(helpers)
             if not task.done():  # this process lets go
                 await self._end(task)
+            if task.done() and not task.cancelled():
+                task.exception()  # who let go does not look at it
 
     async def _end(self, task: asyncio.Task[Any]) -> None:
         task.cancel()
