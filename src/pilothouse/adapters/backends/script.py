@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from pilothouse.adapters.backends.script_file import (
     Call,
     Failure,
     Question,
     Replies,
-    Rule,
     Slowly,
     Step,
     Subagent,
@@ -46,6 +46,8 @@ from pilothouse.core.chat.message import SteeringBlock, ToolBlock
 from pilothouse.core.chat.request import BackendRequest, ChatModel, ToolReport
 from pilothouse.errors import BackendFailed, BadInput
 
+_Asking: TypeAlias = Callable[[str, str], AbstractContextManager[asyncio.Future[bool]]]
+
 _OPEN = frozenset({CallStatus.GENERATING, CallStatus.PENDING, CallStatus.AWAITING_APPROVAL, CallStatus.EXECUTING})
 _WORDS = re.compile(r"\s*\S+\s*")
 _TITLE = 60
@@ -71,7 +73,7 @@ class ScriptBackend:
     async def call(self, request: BackendRequest) -> AsyncIterator[Sequence[BackendEvent]]:
         steps, found = _choose(self._replies, request)
         leg = _Leg(request, steps, found)
-        async for chunk in leg.play(self._asked):
+        async for chunk in leg.play(self._asking):
             yield chunk
 
     async def report(self, report: ToolReport) -> None:
@@ -94,11 +96,13 @@ class ScriptBackend:
     async def models(self) -> list[ChatModel]:
         return [ChatModel(id="script", name="A file of replies", default=True)]
 
-    async def _asked(self, turn_id: str, request_id: str) -> bool:
+    @contextmanager
+    def _asking(self, turn_id: str, request_id: str) -> Iterator[asyncio.Future[bool]]:
+        """What will be answered; there before the question is, so that no answer can be too early."""
         waiting: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._answers[turn_id, request_id] = waiting
         try:
-            return await waiting
+            yield waiting
         finally:
             del self._answers[turn_id, request_id]
 
@@ -109,15 +113,11 @@ def _choose(replies: Replies, request: BackendRequest) -> tuple[tuple[Step, ...]
     for text in reversed([*told, *request.steering]):
         for rule in replies.rules:
             if rule.when.steering and (found := _fits(rule.when, text, request.mode)) is not None:
-                return _steps(rule), {"steering": text, **found}
+                return rule.steps, {"steering": text, **found}
     for rule in replies.rules:
         if not rule.when.steering and (found := _fits(rule.when, request.message, request.mode)) is not None:
-            return _steps(rule), found
+            return rule.steps, found
     return replies.otherwise, {}
-
-
-def _steps(rule: Rule) -> tuple[Step, ...]:
-    return rule.steps
 
 
 def _fits(when: When, text: str, mode: str) -> dict[str, Any] | None:
@@ -147,6 +147,8 @@ class _Leg:
         self._over = {block.id for block in calls if block.status not in _OPEN}
         self._attempt = request.call - max((block.call for block in calls), default=0)
         """Which request for this leg this is, from 1."""
+        self._failing = any(block.status is not CallStatus.SUCCESS for block in calls if block.id in request.answered)
+        """Of the results that this request brings."""
         results = {one.name or one.id: one.result for one in request.results}
         self._values: dict[str, Any] = {
             "steering": "\n".join(request.steering),
@@ -162,10 +164,12 @@ class _Leg:
             **found,
         }
 
-    async def play(self, asked: Any) -> AsyncIterator[Sequence[BackendEvent]]:
+    async def play(self, asking: _Asking) -> AsyncIterator[Sequence[BackendEvent]]:
         first = self._first()
         pending: list[str] = []
         for index, step in enumerate(self._steps[first:], first):
+            if step.only is not None and (step.only == "failed") is not self._failing:
+                continue
             match step:
                 case Step(say=str() as text):
                     yield (Said(self._fill(text)),)
@@ -198,8 +202,7 @@ class _Leg:
                 case Step(ask=str() | Question() as wanted):
                     question = Question(tool=wanted) if isinstance(wanted, str) else wanted
                     identity = f"ask-{index}"
-                    given = asyncio.ensure_future(asked(self._request.turn_id, identity))
-                    try:
+                    with asking(self._request.turn_id, identity) as answer:
                         yield (
                             Asked(
                                 request_id=identity,
@@ -208,9 +211,7 @@ class _Leg:
                                 input=self._fill(question.input),
                             ),
                         )
-                        allowed = await given
-                    finally:
-                        given.cancel()
+                        allowed = await answer
                     if not allowed:
                         yield (Failed(message=f"{question.tool} was not allowed", code="not_allowed"),)
                         return

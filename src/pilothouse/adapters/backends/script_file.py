@@ -7,7 +7,7 @@ middle of a conversation.
 from __future__ import annotations
 
 import re
-from typing import Any, TypeAlias
+from typing import Any, Literal
 
 import msgspec
 
@@ -63,8 +63,9 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One of these."""
+    """One of these. With ``only`` it is done if the last results were so, else passed over."""
 
+    only: Literal["succeeded", "failed"] | None = None
     say: str | Slowly | None = None
     think: str | None = None
     call: Call | tuple[Call, ...] | None = None
@@ -112,8 +113,8 @@ class Replies(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 _IN_LANES = frozenset({"say", "think", "wait"})
-_KINDS = Step.__struct_fields__
-_Found: TypeAlias = tuple[str, Any]
+_CALLING = frozenset({"call", "results", "subagent"})
+_KINDS = Step.__struct_fields__[1:]
 
 
 def read_replies(text: bytes | str, source: str) -> Replies:
@@ -134,11 +135,6 @@ def read_replies(text: bytes | str, source: str) -> Replies:
     return replies
 
 
-def kind_of(step: Step) -> _Found:
-    """What a step does, and with what."""
-    return next((name, value) for name in _KINDS if (value := getattr(step, name)) is not None)
-
-
 def _check(steps: tuple[Step, ...], field: str, *, lane: bool = False) -> None:
     for index, step in enumerate(steps):
         here = f"{field}[{index}]"
@@ -147,6 +143,8 @@ def _check(steps: tuple[Step, ...], field: str, *, lane: bool = False) -> None:
             raise BadInput(
                 f"has {' and '.join(given) or 'nothing'}", field=here, fix=f"write one of {', '.join(_KINDS)}"
             )
+        if step.only is not None and given[0] in _CALLING:
+            raise BadInput(f"{given[0]} cannot depend on results", field=f"{here}.only", fix="say what they were")
         if lane and given[0] not in _IN_LANES:
             raise BadInput(f"{given[0]} cannot be done by a subagent", field=here, fix="use say, think or wait")
         if step.wait is not None and not 0 <= step.wait <= MAX_WAIT_MS:
