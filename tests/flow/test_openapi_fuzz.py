@@ -125,6 +125,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fuzzed]:
         yield found
 
 
+@pytest.mark.timeout(60 * EXAMPLES)  # it takes ten seconds on an idle machine
 @pytest.mark.parametrize("known", [False, True], ids=["names as they come", "names of what there is"])
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
 def test_no_request_is_a_server_error(server: Fuzzed, mode: GenerationMode, known: bool) -> None:
