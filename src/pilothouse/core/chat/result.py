@@ -19,7 +19,8 @@ _FOR_OTHERS = frozenset({CallStatus.PENDING, CallStatus.AWAITING_APPROVAL})
 
 
 class CallResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One tool call. ``duration_ms`` counts its execution, None where there was none, or no end."""
+    """One tool call; one that is still being generated is pending. ``duration_ms`` counts its execution, None where
+    there was none, or no end."""
 
     id: str
     name: str
@@ -92,7 +93,7 @@ def _call(call: ToolCall) -> CallResult:
     return CallResult(
         id=call.id,
         name=call.name,
-        status=call.status,
+        status=CallStatus.PENDING if call.status is CallStatus.GENERATING else call.status,
         params=call.arguments,
         result=call.result,
         error=call.error or None,
