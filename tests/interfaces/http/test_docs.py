@@ -39,14 +39,15 @@ def test_every_example_works_as_it_is_typed(tmp_path: Path) -> None:
     assert "+hello.txt" in said
 
 
-def typed(examples: list[str], tmp_path: Path) -> str:
+def typed(examples: list[str], tmp_path: Path, world: World | None = None) -> str:
     """What a shell says that is given the examples of a page, one after the other, in a repository."""
     need("curl")
     need("bash")
     script = "set -euo pipefail\n" + "\n".join(examples)
 
+    world = world or World()
+
     async def journey() -> str:
-        world = World()
         project = tmp_path / "project"
         project.mkdir()
         world.git.add_repository(str(project), {"README.md": "hello\n"})

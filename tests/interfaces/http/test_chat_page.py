@@ -1,0 +1,32 @@
+"""The page about conversations names everything that a stream says, and its examples work as they are typed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.interfaces.http.talking import talking
+from tests.interfaces.http.test_docs import typed
+
+from pilothouse.interfaces.http.chat_bodies import HeadlessMessage
+
+PAGE = (Path(__file__).parents[3] / "docs/chat.md").read_text(encoding="utf-8")
+SOURCE = (Path(__file__).parents[3] / "src/pilothouse/core/chat/shown.py").read_text(encoding="utf-8")
+
+
+def test_every_example_works_as_it_is_typed(tmp_path: Path) -> None:
+    said = typed(re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL), tmp_path, talking())
+    assert said.count('"success":true') >= 3
+    assert '"type":"done"' in said
+    assert '"rating":"up"' in said
+
+
+def test_the_page_names_every_type_of_what_is_shown() -> None:
+    kinds = set(re.findall(r'"type": "(\w+)"', SOURCE)) | set(re.findall(r'_of_call\(\s*"(\w+)"', SOURCE))
+    assert len(kinds) > 20
+    assert {kind for kind in kinds if f"`{kind}`" not in PAGE} == set()
+
+
+def test_the_page_names_every_field_of_a_request() -> None:
+    names = {field.alias or name for name, field in HeadlessMessage.model_fields.items()}
+    assert {name for name in names if f"`{name}`" not in PAGE} == set()
