@@ -73,7 +73,7 @@ def _sentence(error: Exception, config: LlmConfig, model: str, status: int) -> s
         case ModelServerError():
             return f"{config.place} failed{code}{told}"
         case ModelConnectionError(phase="connect" | "pool"):
-            return f"Nobody answers at {config.place}; is it running, and is PILOTHOUSE_LLM_BASE_URL right?{told}"
+            return f"Nobody answers at {config.place}; is it running, and is PILOTHOUSE_LLM_BASE_URL right?"
         case ModelConnectionError():
             return f"The connection to {config.place} broke off{told}"
         case ModelAPIError():
