@@ -81,3 +81,19 @@ def test_a_log_level_may_be_written_small(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_flag_goes_before_the_environment_and_none_means_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PILOTHOUSE_PORT", "1234")
     assert (read_settings(port=None).port, read_settings(port=4321).port) == (1234, 4321)
+
+
+@pytest.mark.parametrize(
+    ("given", "on"), [("true", True), ("false", False), ("True", False), ("1", False), ("", False)]
+)
+@pytest.mark.parametrize("flag", ["COPILOT_USE_SERVER_ORCHESTRATOR", "COPILOT_ENABLE_HEADLESS_API"])
+def test_only_the_word_true_means_on(monkeypatch: pytest.MonkeyPatch, flag: str, given: str, on: bool) -> None:
+    assert getattr(read_settings(), flag.lower()) is True
+    monkeypatch.setenv(flag, given)
+    assert getattr(read_settings(), flag.lower()) is on
+
+
+def test_keys_are_not_shown_with_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PILOTHOUSE_LLM_API_KEY", "sk-planted")
+    monkeypatch.setenv("PILOTHOUSE_BACKEND_API_KEY", "sk-planted")
+    assert "sk-planted" not in repr(read_settings())

@@ -301,6 +301,25 @@ def test_a_call_id_that_two_turns_have_needs_its_turn() -> None:
     run(journey)
 
 
+def test_who_may_not_decide_cannot_pass_a_decision_for_a_result() -> None:
+    async def journey() -> None:
+        tool = FakeTool("write", Touches.FILES)
+        made = world(tool, says=by_call([calling("write"), Completed()], [Said("ok"), Completed()]))
+        async with made.engine() as services:
+            sent = await say(services, principal=ANN)
+            await happened(services, sent.turn_id, "NEEDS_APPROVAL")
+            for status in ("success", "error", "accepted", "rejected", "background"):
+                with pytest.raises((NeedsScope, Refused)):
+                    await services.chats.confirm(ANN, "c1", status, turn_id=sent.turn_id, result={})
+            with pytest.raises(BadInput):
+                await services.chats.confirm(THE_LOCAL_USER, "c1", "maybe", turn_id=sent.turn_id)
+            assert tool.ran == []
+            await services.chats.abort(sent.turn_id, ANN)
+            await ended(services, sent.turn_id)
+
+    run(journey)
+
+
 # --- waiting ---
 
 

@@ -23,9 +23,9 @@ from tests.engine.conversations import (
     world,
 )
 
-from pilothouse.adapters.backends.memory import Hold, Step, by_call
+from pilothouse.adapters.backends.memory import Hold, MemoryBackend, Step, by_call
 from pilothouse.adapters.store.opening import open_event_store
-from pilothouse.core.chat.backend import Completed, Paused, Said
+from pilothouse.core.chat.backend import Completed, ConversationKnown, Paused, Said
 from pilothouse.core.chat.calls import Features
 from pilothouse.core.tools.spec import Touches
 from pilothouse.engine.ports import EventStore
@@ -50,6 +50,10 @@ def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Made:
         return built
 
     return made
+
+
+class Other(MemoryBackend):
+    name = "other"
 
 
 async def hang(*_: Any) -> None:
@@ -190,5 +194,27 @@ def test_a_stop_that_was_cut_short_is_finished(machine: Made) -> None:
             await services.chats.abort(sent.turn_id, THE_LOCAL_USER)
         async with made.engine() as services:
             assert await ended(services, sent.turn_id) == "stopped"
+
+    asyncio.run(journey())
+
+
+def test_another_backend_does_not_go_on_with_a_turn_but_with_its_chat(machine: Made) -> None:
+    async def journey() -> None:
+        made = machine(says=[ConversationKnown("conv-1"), Said("Half"), Hold()])
+        async with made.engine() as services:
+            sent = await say(services, "one")
+            await happened(services, sent.turn_id, "TEXT_DELTA")
+            await services.chats.abort(sent.turn_id, THE_LOCAL_USER)
+            await ended(services, sent.turn_id)
+        made.backend = Other([Said("whole"), Completed()])
+        async with made.engine() as services:
+            await services.runs.control(sent.turn_id, "resume")
+            assert await ended(services, sent.turn_id) == "failed"
+            found = await result(services, sent.turn_id)
+            assert (found.code, found.content) == ("backend_changed", "Half")
+            again = await say(services, "two", chat_id=sent.chat_id)
+            assert await ended(services, again.turn_id) == "succeeded"
+            (request,) = backend_of(made).requests
+            assert (request.conversation_id, len(request.history)) == ("", 2)
 
     asyncio.run(journey())

@@ -36,6 +36,7 @@ class PastTurn(msgspec.Struct, frozen=True, kw_only=True):
     ``checkpoint_id`` where the backend waits for their results."""
 
     messages: tuple[Message, ...]
+    backend: str = ""
     conversation_id: str = ""
     workflow_id: str = ""
     title: str = ""
@@ -169,6 +170,7 @@ def _past(state: TurnState) -> PastTurn:
     pending = {call.id: call.name for call in state.calls.values() if call.status is CallStatus.PENDING}
     return PastTurn(
         messages=messages_of(state),
+        backend=state.facts.backend,
         conversation_id=state.conversation_id,
         workflow_id=state.workflow_id,
         title=state.title,

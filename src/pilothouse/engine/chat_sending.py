@@ -83,6 +83,7 @@ class Sending:
         """Everything a turn is accepted with; ``chat`` is as ``settled`` answered it, ``permits`` are what its user
         always answers. Raises ``BadInput``, ``NeedsScope``."""
         features = self._backend.features
+        same = last if last is not None and last.backend == self._backend.name else None  # else it knows of nothing
         return TurnReceived(
             message_id=message_id,
             message=send.message,
@@ -100,8 +101,8 @@ class Sending:
             approval_timeout_ms=self._approval_timeout_ms,
             timeout_ms=send.timeout_ms,
             headless=send.headless,
-            conversation_id=last.conversation_id if last else "",
-            checkpoint_id=last.checkpoint_id if last and send.tool_results else "",
+            conversation_id=same.conversation_id if same else "",
+            checkpoint_id=same.checkpoint_id if same and send.tool_results else "",
             tool_results=_results(send, last),
             title=features.titles and last is None and chat.titled is Titled.PROVISIONAL,
         )

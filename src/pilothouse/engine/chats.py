@@ -129,7 +129,7 @@ class Chats:
     async def _start(self, turn_id: str, chat_id: str, owner: str, received: TurnReceived) -> None:
         created = RunCreated(
             kind=TURN,
-            name=first_words(received.message),
+            name=first_words(received.message) or "Results of tools",
             owner=owner,
             session_id=chat_id,
             root_run_id=turn_id,

@@ -12,10 +12,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from pilothouse.core.chat.calls import BackendEnd
 from pilothouse.core.chat.effects import (
     AbortBackend,
     AnswerBackend,
     CallBackend,
+    CallEnded,
     MakeTitle,
     RememberPermit,
     ReportTool,
@@ -67,6 +69,8 @@ class TurnEffects:
 
     async def __call__(self, effect: Effect, within: Within) -> msgspec.Struct:
         match effect:
+            case CallBackend() if effect.backend != self._backend.name:
+                return self._changed(effect)
             case CallBackend() if isinstance(self._backend, AgentTurns):
                 return await self._backend.perform(effect, within)
             case CallBackend():
@@ -88,6 +92,11 @@ class TurnEffects:
             case Timer():
                 return await within.unless_unwanted(time_up(self._clock, effect.until))
         raise TypeError(f"no performer for {type(effect).__name__}")
+
+    def _changed(self, effect: CallBackend) -> CallEnded:
+        """What a turn was begun with holds until its end: neither its checkpoints nor who runs its tools would fit."""
+        error = f"The turn was begun with the backend {effect.backend}, and by now it is {self._backend.name}"
+        return CallEnded(end=BackendEnd.FAILED, error=f"{error}; send the message again", code="backend_changed")
 
     async def _wait(self, work: Coroutine[Any, Any, T], within: Within) -> T | Ended:
         answer = await self._patience.wait(work, within.unwanted)
