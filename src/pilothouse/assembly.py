@@ -42,6 +42,8 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
     from pilothouse.adapters.store.output import FileLogStore
     from pilothouse.adapters.system.clock import SystemClock
     from pilothouse.adapters.system.ids import Uuid7Ids
+    from pilothouse.adapters.toolbox.integrations.api import Web
+    from pilothouse.adapters.toolbox.integrations.every import integration_tools
     from pilothouse.adapters.toolbox.opening import ToolboxConfig, open_toolbox
     from pilothouse.adapters.toolbox.shell import LocalShells
     from pilothouse.adapters.vault.opening import open_vault
@@ -166,7 +168,10 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
             workflows=workflows, repos=repos, plans=plans, runs=runs, queries=queries, access=access
         )
         toolbox = open_toolbox(ToolboxConfig(http_allow=settings.http_allow, docs=settings.docs))
-        for tool in (*toolbox, *of_the_engine, *shell_tools(executor, logs, shells, ids, str(epoch))):
+        web = Web()
+        stack.push_async_callback(web.close)
+        of_services = integration_tools(oauth, web)
+        for tool in (*toolbox, *of_the_engine, *shell_tools(executor, logs, shells, ids, str(epoch)), *of_services):
             tools.add(tool)
         tools.complete()
         signals = open_signals(settings.redis_url)

@@ -107,7 +107,7 @@ class Credentials:
         return fresh
 
     async def remove(self, principal: Principal, credential_id: str) -> Account | None:
-        """Forget a credential; answers the account that it was. Raises ``NotFound``, ``BadInput``."""
+        """Forget a credential; answers the account that it was. Raises ``NotFound``."""
         owner = principal.name
         service, name = read_id(credential_id)
         async with self._changing:
@@ -128,7 +128,7 @@ class Credentials:
     async def make_default(self, principal: Principal, credential_id: str) -> CredentialInfo:
         """Mean this account where none of its service is named. Raises ``NotFound``, ``BadInput``."""
         service, name = read_id(credential_id)
-        if service == ENV:
+        if service == ENV and value_place(name) in await self._vault.names(principal.name):
             raise BadInput("is no account of a service", field="id", fix="as in slack:work")
         async with self._changing:
             try:

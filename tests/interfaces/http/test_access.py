@@ -20,6 +20,7 @@ from tests.support.services import PATIENCE_S, REPO, ended, happened, plan, subm
 
 from pilothouse.core.auth.policy import POLICY
 from pilothouse.core.auth.principals import LOCAL, MEANINGS, THE_LOCAL_USER, Scope
+from pilothouse.core.credentials.services import Given
 from pilothouse.core.plan.spec_parse import plan_from_data
 from pilothouse.core.workflow.document import Workflow
 from pilothouse.engine.chat_values import Send
@@ -41,6 +42,9 @@ ALONE = {
     "GET /api/workflows",
     "POST /api/workflows",
     "GET /api/keys",
+    "GET /api/credentials",
+    "POST /api/credentials",
+    "POST /api/credentials/connect",
     "GET /api/copilot/chats",
     "GET /api/copilot/models",
     "GET /api/copilot/auto-allowed-tools",
@@ -67,6 +71,9 @@ BODIES: dict[str, Any] = {
     "POST /api/workflows/{workflow_id}/revert": {"version": 1, "to": 1},
 }
 BODIES |= {
+    "POST /api/credentials": {"name": "BOBS", "value": "his own"},
+    "POST /api/credentials/connect": {"service": "slack"},
+    "POST /api/credentials/connected": {"state": "{state}", "code": "c"},
     "POST /api/v1/copilot/chat": {"message": "m", "chatId": "{chat_id}"},
     "POST /api/copilot/chat": {"message": "m", "chatId": "{chat_id}"},
     "POST /api/copilot/chat/abort": {"streamId": "{turn_id}"},
@@ -83,9 +90,9 @@ BODIES |= {
     "POST /api/copilot/execute-copilot-server-tool": {"toolName": "look", "chatId": "{chat_id}"},
     "POST /api/copilot/tools/mark-complete": {"id": "{call_id}", "name": "touch", "status": 200},
 }
-PATHS = ("plan_id", "run_id", "node", "verb", "wait_id", "key_id", "workflow_id", "chat_id")
-NAMES = (*PATHS, "turn_id", "call_id")
-IDS = ("run_id", "wait_id", "key_id", "workflow_id", "chat_id", "turn_id")
+PATHS = ("plan_id", "run_id", "node", "verb", "wait_id", "key_id", "workflow_id", "chat_id", "credential_id")
+NAMES = (*PATHS, "turn_id", "call_id", "state")
+IDS = ("run_id", "wait_id", "key_id", "workflow_id", "chat_id", "turn_id", "credential_id", "state")
 QUERIES = {
     "DELETE /api/repos": {"path": REPO},
     "GET /api/copilot/chat": {"chatId": "{chat_id}"},
@@ -119,6 +126,7 @@ async def owned() -> AsyncIterator[Owned]:
     """A run that waits for a person, its repository (registered by the owner for herself), a key, a workflow, and a
     conversation with a turn that waits too."""
     world = talking(calls("touch", text="private words"))
+    world.outside = {"slack": Given(client_id="client")}
     async with inside(world) as at:
         run_id = await submit(at.services, "hang", name="private matters")
         await happened(at.services, run_id, "LOG_APPENDED")
@@ -131,6 +139,8 @@ async def owned() -> AsyncIterator[Owned]:
         made = await at.services.keys.create("private key", LOCAL, (Scope.ADMIN,))
         await at.services.repos.add(REPO, "ann")
         workflow = await at.services.workflows.create(Workflow(name="private work"), THE_LOCAL_USER)
+        value = await at.services.credentials.set_value(THE_LOCAL_USER, "private_value", "private words")
+        begun = await at.services.oauth.begin(THE_LOCAL_USER, "slack", "http://127.0.0.1:1/private")
         names = {
             "plan_id": run_id,
             "run_id": run_id,
@@ -142,6 +152,8 @@ async def owned() -> AsyncIterator[Owned]:
             "chat_id": sent.chat_id,
             "turn_id": sent.turn_id,
             "call_id": "touch-1",
+            "credential_id": value.id,
+            "state": begun.state,
         }
         yield Owned(at, names)
         await at.services.chats.abort(sent.turn_id, THE_LOCAL_USER)

@@ -11,6 +11,7 @@ from tests.interfaces.http.doors import client_of, from_user, inside, run
 from tests.interfaces.http.test_plans import logged_in, refusal
 
 from pilothouse.errors import Denied
+from pilothouse.interfaces.http.guard import OPEN_PATHS
 from pilothouse.interfaces.http.logins import FAILURES, IDLE_S, WINDOW_S, Logins
 from pilothouse.interfaces.http.origins import Origins
 from pilothouse.interfaces.http.problems import NoCredential, TooManyTries
@@ -44,10 +45,18 @@ def test_over_tcp_only_health_is_shown_without_a_credential() -> None:
                 document = (await at.client.get("/openapi.json")).json()
                 for path, methods in document["paths"].items():
                     for method in methods:
-                        if path in {"/healthz", "/readyz", "/login", "/api/login"}:
+                        if path in OPEN_PATHS:
                             continue
                         refusal(await stranger.request(method, path), 401, "no_credential")
-                for path in ("/docs", "/openapi.json", "/nope", "/api/login/", "/healthz/x"):
+                for path in (
+                    "/docs",
+                    "/openapi.json",
+                    "/nope",
+                    "/api/login/",
+                    "/healthz/x",
+                    "/api/oauth/x/callback/",
+                    "/api/oauth/x/y/callback",
+                ):
                     refusal(await stranger.get(path), 401, "no_credential")
 
     run(journey())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from pilothouse.errors import BadInput
+from pilothouse.errors import BadInput, NotFound
 
 VALUE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _SERVICE = re.compile(r"[a-z][a-z0-9-]{0,31}")
@@ -54,11 +54,12 @@ def account_id(service: str, account: str) -> str:
 
 
 def read_id(text: str) -> tuple[str, str]:
-    """``env`` or a service, and the name there. Raises ``BadInput``."""
-    kind, colon, name = text.partition(":")
-    if not colon:
-        raise BadInput(f"{text!r} names no credential", field="id", fix="as in env:API_KEY or slack:work")
-    return (ENV, check_value_name(name)) if kind == ENV else (check_service(kind), check_account(name))
+    """``env`` or a service, and the name there. Raises ``NotFound`` for what can be no credential's."""
+    kind, _, name = text.partition(":")
+    names = VALUE if kind == ENV else _ACCOUNT
+    if _SERVICE.fullmatch(kind) is None or names.fullmatch(name) is None:
+        raise NotFound(f"there is no credential {text}")
+    return kind, name
 
 
 # Where they are kept: names in a vault.

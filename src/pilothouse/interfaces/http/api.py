@@ -32,6 +32,7 @@ from pilothouse.interfaces.http.repos import make_repos
 from pilothouse.interfaces.http.runs import make_runs
 from pilothouse.interfaces.http.sse import KEEPALIVE_S
 from pilothouse.interfaces.http.tools import make_tools
+from pilothouse.interfaces.http.vault import make_vault
 from pilothouse.interfaces.http.workflows import make_workflows
 
 __all__ = ["ChatFlags", "OwnerInfo", "make_api"]
@@ -75,4 +76,5 @@ def make_api(
     app.include_router(make_agents(services))
     app.include_router(make_repos(services))
     app.include_router(make_keys(services))
+    app.include_router(make_vault(services))
     return app

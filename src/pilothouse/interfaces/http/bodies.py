@@ -120,5 +120,33 @@ class CreateKey(Body):
     scopes: list[Name] = Field(default=[*DEFAULT_SCOPES], description=f"Some of {', '.join(Scope)}.")
 
 
+class AddCredential(Body):
+    """A value for ``{{NAME}}`` (``name``), or a key that was made at a service (``service``)."""
+
+    name: Name | None = Field(default=None, description="What stands between the braces.", examples=["API_KEY"])
+    service: Name | None = Field(default=None, description="The service whose key it is.")
+    account: Name | None = Field(default=None, description="Which account of the service; `default` when left out.")
+    value: str = Field(min_length=1, max_length=65_536, repr=False, description="Never comes back.")
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> AddCredential:
+        if (self.name is None) == (self.service is None):
+            raise ValueError("give either name or service")
+        if self.account is not None and self.service is None:
+            raise ValueError("an account is of a service")
+        return self
+
+
+class ConnectAccount(Body):
+    service: Name = Field(examples=["slack"])
+    account: Name | None = Field(default=None, description="What to call it; as the service does when left out.")
+    redirect_uri: Name | None = Field(default=None, description="Where the caller listens, on the loopback interface.")
+
+
+class ConnectedAccount(Body):
+    state: Name
+    code: Annotated[str, Field(min_length=1, max_length=4000, repr=False)]
+
+
 class Login(Body):
     token: Annotated[str, Field(min_length=1, max_length=200)]

@@ -8,6 +8,7 @@ not decided here. Plain ASGI, so that streams pass through untouched.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -25,8 +26,9 @@ from pilothouse.interfaces.http.logins import Logins
 from pilothouse.interfaces.http.origins import Origins
 from pilothouse.interfaces.http.problems import NoCredential, problem
 
-# Without a credential: whether it is up, and logging in.
-OPEN_PATHS = frozenset({"/healthz", "/readyz", "/login", "/api/login"})
+# Without a credential: whether it is up, logging in, and coming back from a service with a cookie of its own.
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/login", "/api/login", "/api/oauth/{service}/callback"})
+_OPEN = re.compile("|".join(re.sub(r"\{\w+\}", "[^/]+", path) for path in sorted(OPEN_PATHS)))
 
 _COOKIE_LIFE_S = 400 * 24 * 3600
 """As long as browsers allow; how long a session really lasts is the server's to say."""
@@ -94,7 +96,7 @@ class Guard:
             session = self._session(headers)
             if session is not None and self._logins.knows(session):
                 return THE_LOCAL_USER
-            if scope["path"] not in OPEN_PATHS:
+            if _OPEN.fullmatch(scope["path"]) is None:
                 raise NoCredential("log in with the URL that `pilothouse serve` printed, or send an API key")
             return None
 
