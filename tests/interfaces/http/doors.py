@@ -92,8 +92,10 @@ class Served(Inside):
 
 
 @asynccontextmanager
-async def served(folder: Path, world: World | None = None, *, keepalive: float = 15.0) -> AsyncIterator[Served]:
-    async with inside(world, keepalive=keepalive) as found:
+async def served(
+    folder: Path, world: World | None = None, *, keepalive: float = 15.0, flags: ChatFlags | None = None
+) -> AsyncIterator[Served]:
+    async with inside(world, keepalive=keepalive, flags=flags) as found:
         socket = folder / "owner.sock"
         listening = asyncio.get_running_loop().create_future()
 
