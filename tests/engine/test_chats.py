@@ -28,7 +28,7 @@ from tests.engine.conversations import (
 from pilothouse.adapters.backends.memory import Hold, Step, by_call
 from pilothouse.core.auth.refusals import NeedsScope
 from pilothouse.core.chat.backend import Completed, Said
-from pilothouse.core.chat.calls import GivenResult, OnApproval
+from pilothouse.core.chat.calls import Features, GivenResult, OnApproval
 from pilothouse.core.chat.events import TurnReceived
 from pilothouse.core.tools.spec import Permit, Touches
 from pilothouse.core.workflow.document import Workflow
@@ -438,6 +438,32 @@ def test_a_deleted_chat_is_gone_with_all_its_turns() -> None:
                 await services.queries.run(sent.turn_id)
             with pytest.raises(NotFound):
                 await services.chats.result(sent.turn_id, ANN)
+
+    run(journey)
+
+
+def test_deleting_waits_a_little_for_what_an_ended_turn_still_owes(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def journey() -> None:
+        made = world(features=Features(titles=True))
+        takes = [3.0, 9.0]
+
+        async def slow(_: object) -> str:
+            await asyncio.sleep(takes.pop(0))
+            return "At last"
+
+        monkeypatch.setattr(made.backend, "title", slow)
+        async with made.engine() as services:
+            for deleted in (True, False):
+                sent = await say(services)
+                await services.chats.wait(sent.turn_id, THE_LOCAL_USER)
+                if deleted:
+                    await services.chats.delete(sent.chat_id, THE_LOCAL_USER)
+                    continue
+                with pytest.raises(Refused):
+                    await services.chats.delete(sent.chat_id, THE_LOCAL_USER)
+                await ended(services, sent.turn_id)
+                await services.chats.delete(sent.chat_id, THE_LOCAL_USER)
+            assert await services.chats.list(THE_LOCAL_USER) == []
 
     run(journey)
 

@@ -38,9 +38,13 @@ from pilothouse.engine.repos import Repos
 from pilothouse.engine.supervisor import Supervisor
 from pilothouse.engine.tools import ToolRegistry
 from pilothouse.engine.workflows import StoredWorkflow, Workflows
-from pilothouse.errors import BadInput, NotFound
+from pilothouse.errors import BadInput, NotFound, Refused
 
 __all__ = ["ChatChanges", "ChatView", "Chats", "Checkpoint", "Feedback", "Send", "Sent"]
+
+CLEANING_UP_S = 5.0
+CLEANING_UP_LOOKS = 100
+"""How long, and how often within that, who deletes waits for an ended turn to be let go of."""
 
 
 class Chats:
@@ -241,9 +245,18 @@ class Chats:
             await self._turns.require_idle(chat_id)
             turns = [row.id async for row in self._history.rows(chat_id)]
             for turn_id in turns:
+                await self._let_go_of(turn_id)
                 self._history.forget(turn_id)
                 await self._supervisor.delete(turn_id, self._clock.now_ms())
             await self._documents.delete(chat_id, turns)
+
+    async def _let_go_of(self, turn_id: str) -> None:
+        """Wait a little for what an ended turn still owes, such as a title. Raises ``Refused`` when it takes longer."""
+        for _ in range(CLEANING_UP_LOOKS):
+            if turn_id not in self._supervisor.live:
+                return
+            await self._clock.sleep(CLEANING_UP_S / CLEANING_UP_LOOKS)
+        raise Refused("its last turn is still being cleaned up; try again in a moment")
 
     async def messages(
         self, chat_id: str, principal: Principal, *, before: str | None = None, limit: int = 50
