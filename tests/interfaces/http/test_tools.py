@@ -62,6 +62,22 @@ def test_a_person_decides_once(decided: dict[str, Any], status: str, called: lis
     run(journey())
 
 
+def test_the_list_of_all_that_waits_takes_the_same_answers() -> None:
+    async def journey() -> None:
+        world = talking(calls("touch"), says("So."))
+        async with inside(world) as at:
+            _, turn_id = await waiting(at, ann())
+            [wait] = (await at.client.get("/api/approvals")).json()["approvals"]
+            assert (wait["runId"], wait["detail"]["tool"], wait["scope"]) == (turn_id, "touch", "touch-1")
+            body = {"answer": "approve", "arguments": {"n": 8}, "message": "careful"}
+            assert (await at.client.post(f"/api/approvals/{wait['id']}", json=body)).status_code == 200
+            await ended(at, turn_id)
+            assert [given for given, _ in tool_of(world, "touch").calls] == [{"n": 8}]
+            refusal(await at.client.delete(f"/api/runs/{turn_id}"), 409, "refused")
+
+    run(journey())
+
+
 def test_only_who_may_answer_for_a_person_decides_and_only_about_their_own() -> None:
     async def journey() -> None:
         world = talking(calls("touch"), says("So."))

@@ -45,7 +45,15 @@ def make_approvals(services: Services) -> APIRouter:
     async def answer_wait(request: Request, wait_id: str, body: AnswerWait) -> Response:
         """Answer a wait with one of its options. One answer wins; a second finds nothing that waits (404)."""
         principal = principal_of(request)
-        return Json(run_json(await runs.answer(wait_id, body.answer, principal.name, owner=principal.only)))
+        answered = await runs.answer(
+            wait_id,
+            body.answer,
+            principal.name,
+            owner=principal.only,
+            arguments=body.arguments,
+            message=body.message,
+        )
+        return Json(run_json(answered))
 
     return router
 

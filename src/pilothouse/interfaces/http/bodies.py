@@ -108,6 +108,8 @@ class StopEverything(Body):
 
 class AnswerWait(Body):
     answer: Name = Field(description="One of the wait's options.")
+    arguments: dict[str, Any] | None = Field(default=None, description="What a tool is to be called with instead.")
+    message: str = Field(default="", max_length=100_000, description="Told to whoever asked.")
 
 
 class RegisterRepo(Body):

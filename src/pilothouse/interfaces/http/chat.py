@@ -13,6 +13,7 @@ from pilothouse.core.auth.policy import Action
 from pilothouse.core.auth.principals import Principal
 from pilothouse.core.run.lifecycle import TERMINAL
 from pilothouse.core.run.rows import RunRow
+from pilothouse.engine.chat_turns import TURN
 from pilothouse.engine.chat_values import ChatChanges, ChatView
 from pilothouse.engine.services import Services
 from pilothouse.errors import NotFound
@@ -69,7 +70,7 @@ def make_chat(services: Services, flags: ChatFlags, keepalive: float) -> APIRout
     async def turn(request: Request, stream_id: str) -> RunRow:
         await services.access.require(principal_of(request), Action.READ_CHATS, stream_id)
         row = await queries.run(stream_id)
-        if row.kind != "turn":
+        if row.kind != TURN:
             raise NotFound(f"{stream_id} is a {row.kind}, not a turn")
         return row
 

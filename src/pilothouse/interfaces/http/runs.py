@@ -8,7 +8,9 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pilothouse.engine.chat_turns import TURN
 from pilothouse.engine.services import Services
+from pilothouse.errors import Refused
 from pilothouse.interfaces.http.bodies import StopEverything
 from pilothouse.interfaces.http.describe import answer
 from pilothouse.interfaces.http.guard import principal_of
@@ -69,8 +71,11 @@ def make_runs(services: Services) -> APIRouter:
 
     @router.delete("/runs/{run_id}", status_code=204)
     async def delete(run_id: str) -> Response:
-        """Delete an ended run with all that it left behind."""
-        await services.plans.delete(run_id)  # every run there is so far is a plan
+        """Delete an ended run with all that it left behind. A turn is deleted with its conversation."""
+        row = await queries.run(run_id)
+        if row.kind == TURN:
+            raise Refused(f"a turn is deleted with its conversation, which is {row.session_id}")
+        await services.plans.delete(run_id)
         return Response(status_code=204)
 
     @router.post("/stop-everything", responses=answer({"stopped": [_RUN]}))
