@@ -30,6 +30,7 @@ VERBS = {
     "approvals": "What waits for a person, and answers to it.",
     "repo": "Repositories that plans may name over HTTP.",
     "keys": "API keys, by which programs come in over HTTP.",
+    "credentials": "Values, keys and accounts of services that tools use.",
     "serve": "Serve HTTP in the foreground.",
     "doctor": "Check whether this machine has what Pilothouse needs.",
 }
