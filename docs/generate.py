@@ -59,6 +59,10 @@ def node_states() -> str:
     return mermaid("pilothouse.core.plan.states:mermaid")
 
 
+def call_states() -> str:
+    return mermaid("pilothouse.core.chat.call_states:mermaid")
+
+
 def events() -> str:
     """One table per room of the core that has events."""
     core = importlib.import_module("pilothouse.core")
@@ -117,6 +121,7 @@ def display(value: object) -> str:
 BLOCKS: dict[str, Callable[[], str]] = {
     "lifecycle": lifecycle,
     "node-states": node_states,
+    "call-states": call_states,
     "events": events,
     "settings": settings,
 }

@@ -63,23 +63,28 @@ def _called(state: TurnState, event: ToolCalled, at: int) -> None:
     if call.over:
         return  # its result came first
     if call.run_by is RunBy.BACKEND:
-        call.status, call.started_at = CallStatus.EXECUTING, at
+        call.move(CallStatus.EXECUTING)
+        call.started_at = at
     else:
-        call.status = CallStatus.PENDING
+        call.move(CallStatus.PENDING)
     if event.report:
         _report(state, call)
 
 
 def _asked(state: TurnState, event: NeedsApproval, at: int) -> None:
     call = state.calls[event.wait.scope]
-    call.status, call.wait_id = CallStatus.AWAITING_APPROVAL, event.wait.id
+    call.move(CallStatus.AWAITING_APPROVAL)
+    call.wait_id = event.wait.id
 
 
 def _approved(state: TurnState, event: ToolApproved, at: int) -> None:
     call = state.calls[event.tool_call_id]
-    call.status, call.permit = CallStatus.PENDING, Permit.ALLOW
-    if call.run_by is RunBy.CLIENT:
-        call.status, call.started_at = CallStatus.EXECUTING, at
+    call.permit = Permit.ALLOW
+    if call.status is CallStatus.AWAITING_APPROVAL:
+        call.move(CallStatus.PENDING)
+    else:  # whoever executes it elsewhere has begun
+        call.move(CallStatus.EXECUTING)
+        call.started_at = at
     if event.arguments is not None:
         call.arguments = event.arguments
     if event.scope != ONCE:
@@ -96,7 +101,7 @@ def _started(state: TurnState, event: ToolStarted, at: int) -> None:
     call = state.calls[event.tool_call_id]
     state.open.pop(tool_key(call.id, call.attempt), None)
     call.attempt, call.started_at = event.attempt, at
-    call.status = CallStatus.BACKGROUND if call.background else CallStatus.EXECUTING
+    call.move(CallStatus.BACKGROUND if call.background else CallStatus.EXECUTING)
     effect = intents.run_tool(state, call, event.attempt)
     state.open[effect.key] = effect
 
@@ -105,14 +110,15 @@ def _backgrounded(state: TurnState, event: ToolBackgrounded, at: int) -> None:
     call = state.calls[event.tool_call_id]
     call.background = True
     if call.status is CallStatus.EXECUTING or call.run_by is RunBy.CLIENT:
-        call.status = CallStatus.BACKGROUND
+        call.move(CallStatus.BACKGROUND)
     if event.report:
         _report(state, call)
 
 
 def _ended(state: TurnState, event: ToolEnded, at: int) -> None:
     call = _known(state, event.tool_call_id)
-    call.status, call.result, call.error, call.reason = event.status, event.result, event.error, event.reason
+    call.move(event.status)
+    call.result, call.error, call.reason = event.result, event.error, event.reason
     call.runs, call.ended_at = event.runs, at
     if event.known and state.last is not None:
         call.brought = state.last.number

@@ -11,6 +11,7 @@ from typing import Any
 
 from pilothouse.core.chat import backend, events
 from pilothouse.core.chat.approvals import asked_by_agent
+from pilothouse.core.chat.call_states import OVER
 from pilothouse.core.chat.calls import BackendEnd, CallStatus, RunBy
 from pilothouse.core.chat.endings import end_of
 from pilothouse.core.chat.inputs import Heard
@@ -18,7 +19,7 @@ from pilothouse.core.chat.joining import Joined
 from pilothouse.core.chat.plain import clean, cut, plain, small
 from pilothouse.core.chat.routing import for_others, permit, run_by
 from pilothouse.core.chat.seen import Seen, seen_of
-from pilothouse.core.chat.state import OVER, Fault, Request, TurnState
+from pilothouse.core.chat.state import Fault, Request, TurnState
 from pilothouse.core.run.events import Event, WaitClosed
 
 MOST_NOTICES = 200

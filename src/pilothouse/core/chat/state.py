@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from pilothouse.core.chat.call_states import OVER, check_move
 from pilothouse.core.chat.calls import BackendEnd, CallReason, CallStatus, Offered, RunBy
 from pilothouse.core.chat.effects import AnswerBackend
 from pilothouse.core.chat.events import TurnReceived
@@ -16,9 +17,6 @@ from pilothouse.core.run.contract import Effect, Timer
 from pilothouse.core.run.state import Common
 from pilothouse.core.run.usage import Tally
 from pilothouse.core.tools.spec import Permit
-
-OVER = frozenset({CallStatus.SUCCESS, CallStatus.ERROR, CallStatus.SKIPPED, CallStatus.REJECTED, CallStatus.CANCELLED})
-"""Nothing follows for a call in one of these."""
 
 
 @dataclass(slots=True)
@@ -65,6 +63,11 @@ class ToolCall:
     runs: tuple[str, ...] = ()
     started_at: int | None = None
     ended_at: int | None = None
+
+    def move(self, new: CallStatus) -> None:
+        """Raises ``IllegalMove``."""
+        check_move(self.status, new)
+        self.status = new
 
     @property
     def over(self) -> bool:
