@@ -9,6 +9,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+STEPS = 2
+"""Steps of the event loop that a source may take for an item it has: libraries pause between items they hold."""
+
 MOST = 512
 """Items that wait at most; the source is not read further meanwhile."""
 
@@ -35,6 +38,7 @@ async def together(source: AsyncGenerator[Sequence[T]]) -> AsyncGenerator[list[T
                 await arrived.wait()
                 arrived.clear()
                 continue
+            await _more(waiting)
             batch = waiting[:]
             waiting.clear()
             taken.set()
@@ -45,3 +49,12 @@ async def together(source: AsyncGenerator[Sequence[T]]) -> AsyncGenerator[list[T
         await asyncio.wait((task,))
         if not task.cancelled():
             task.exception()  # it was raised above, or nobody wants the source any more
+
+
+async def _more(waiting: Sequence[T]) -> None:
+    """While more comes without waiting for anything outside."""
+    quiet = 0
+    while quiet < STEPS and len(waiting) < MOST:
+        before = len(waiting)
+        await asyncio.sleep(0)
+        quiet = quiet + 1 if len(waiting) == before else 0
