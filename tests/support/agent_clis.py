@@ -14,7 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -57,9 +57,9 @@ class CannotInstall(Exception):
     """The CLIs are not there and cannot be got; the message is one line that says why."""
 
 
-def place(cache: Path = CACHE) -> Path:
+def place(cache: Path = CACHE, manifest: Mapping[str, object] = MANIFEST) -> Path:
     """Where this set of pins belongs. It exists only when all of it works."""
-    pins = json.dumps(MANIFEST, sort_keys=True).encode()
+    pins = json.dumps(manifest, sort_keys=True).encode()
     return cache / hashlib.sha256(pins).hexdigest()[:16]
 
 
@@ -77,20 +77,27 @@ def install(cache: Path = CACHE) -> bool:
 
     A killed installation leaves only what the next one clears away, and one of several at once does the work.
     """
-    if installed(cache):
+    what = "the agent CLIs for the tests into .dev/agents (once; about 800 MB to fetch, 1.9 GB on disk)"
+    return install_set(cache, MANIFEST, what, _trim_and_prove)
+
+
+def install_set(cache: Path, manifest: Mapping[str, object], what: str, prove: Callable[[Path], None]) -> bool:
+    """The same for any set of npm packages. ``prove`` raises CannotInstall when they do not work where they are."""
+    where = place(cache, manifest)
+    if where.is_dir():
         return False
     cache.mkdir(parents=True, exist_ok=True)
     with _locked(cache / "lock"):
-        if installed(cache):
+        if where.is_dir():
             return False
         npm = _npm()
-        _say("installing the agent CLIs for the tests into .dev/agents (once; about 800 MB to fetch, 1.9 GB on disk)")
+        _say(f"installing {what}")
         for old in cache.iterdir():
             if old.is_dir():
                 shutil.rmtree(old)
         unfinished = cache / "unfinished"
         unfinished.mkdir()
-        (unfinished / "package.json").write_text(json.dumps(MANIFEST, indent=2), encoding="utf-8")
+        (unfinished / "package.json").write_text(json.dumps(manifest, indent=2), encoding="utf-8")
         quiet = (
             "--include=optional",
             "--no-audit",
@@ -100,11 +107,15 @@ def install(cache: Path = CACHE) -> bool:
             "--loglevel=error",
         )
         _run([npm, "install", *quiet], unfinished, INSTALL_S)
-        for name in SPARE:
-            shutil.rmtree(unfinished / "node_modules" / name, ignore_errors=True)
-        _prove(unfinished)
-        unfinished.rename(place(cache))
+        prove(unfinished)
+        unfinished.rename(where)
     return True
+
+
+def _trim_and_prove(root: Path) -> None:
+    for name in SPARE:
+        shutil.rmtree(root / "node_modules" / name, ignore_errors=True)
+    _prove(root)
 
 
 def _prove(root: Path) -> None:

@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.support import agent_clis
+from tests.support import agent_clis, agui_client
 
 from pilothouse.adapters.work.sandbox.probe import why_not
 
@@ -21,6 +21,7 @@ HOW_TO_GET = {
     "redis-server": "apt-get install redis-server",
     "unshare": "apt-get install util-linux",
     "the agent CLIs": "./dev agents",
+    "the AG-UI client": "./dev agents",
     "a sandbox": "a Linux that gives user namespaces to everybody",
 }
 
@@ -38,6 +39,14 @@ def need_agents() -> Path:
     if not agent_clis.installed():
         pytest.skip(f"needs the agent CLIs ({HOW_TO_GET['the agent CLIs']})")
     return agent_clis.programs()
+
+
+def need_agui_client() -> tuple[str, Path]:
+    """(Node, the folder below which scripts find ``@ag-ui/client``); skips when one of them is not there."""
+    node, root = agui_client.node(), agui_client.root()
+    if node is None or not root.is_dir():
+        pytest.skip(f"needs the AG-UI client ({HOW_TO_GET['the AG-UI client']})")
+    return node, root
 
 
 def need_sandbox() -> None:

@@ -294,7 +294,7 @@ def test_a_mistake_in_a_verb_names_the_nearest_one(say: Say) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("run",), ("plan", "show"), ("plan", "list", "--limit", "x"), ("plan", "list", "--nope"), ("chat",), ()],
+    [("run",), ("plan", "show"), ("plan", "list", "--limit", "x"), ("plan", "list", "--nope"), ("dance",), ()],
     ids=" ".join,
 )
 def test_a_mistake_on_the_command_line_exits_with_2(say: Say, arguments: tuple[str, ...]) -> None:

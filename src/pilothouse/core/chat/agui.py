@@ -56,9 +56,10 @@ class Projection:
         self._text: dict[str, str] = {}
         """Open messages, by lane."""
         self._thought: dict[str, str] = {}
-        self._lanes: dict[str, Json] = {}
-        """What is known of every subagent, by the call it works for."""
-        self._open_lanes: dict[str, None] = {}
+        self._lanes: dict[str, LaneOpened] = {}
+        """Subagents, by the call that they work for."""
+        self._open_lanes: dict[str, str] = {}
+        """What the protocol calls those that work, one name for each time that they do, by lane."""
         self._calls: dict[str, RunBy] = {}
         self._generating: dict[str, str] = {}
         """Calls that were begun to be told and are not whole, with their lanes."""
@@ -153,12 +154,7 @@ class Projection:
     # --- subagents ---
 
     def lane_opened(self, event: LaneOpened) -> None:
-        parent = {"parentSubagentRunId": event.lane} if event.lane else {}
-        self._lanes[event.tool_call_id] = {
-            "name": event.agent or _NAMELESS,
-            "parentToolCallId": event.tool_call_id,
-            **parent,
-        }
+        self._lanes[event.tool_call_id] = event
         self._within(event.tool_call_id)
 
     def lane_closed(self, event: LaneClosed) -> None:
@@ -258,20 +254,26 @@ class Projection:
     def _close_lane(self, lane: str, outcome: Json | None = None) -> None:
         self._close_text(lane)
         self._close_thought(lane)
-        del self._open_lanes[lane]
         more = {"outcome": outcome} if outcome is not None else {}
-        self._out.append({"type": "SUBAGENT_FINISHED", "subagentRunId": lane, **more})
+        self._out.append({"type": "SUBAGENT_FINISHED", "subagentRunId": self._open_lanes.pop(lane), **more})
 
     def _within(self, lane: str) -> Json:
         """How an event says that it is a subagent's, which is begun where it was not in this run."""
         if not lane:
             return {}
         if lane not in self._open_lanes:
-            known = self._lanes.get(lane, {"name": _NAMELESS, "parentToolCallId": lane})
-            self._within(known.get("parentSubagentRunId", ""))
-            self._open_lanes[lane] = None
-            self._out.append({"type": "SUBAGENT_STARTED", "subagentRunId": lane, **known})
-        return {"subagentRunId": lane}
+            known = self._lanes.get(lane)
+            within = self._within(known.lane if known else "")
+            begun = {
+                "type": "SUBAGENT_STARTED",
+                "subagentRunId": f"{self._fresh()}.{lane}",
+                "name": (known.agent if known else "") or _NAMELESS,
+                "parentToolCallId": lane,
+                **({"parentSubagentRunId": within["subagentRunId"]} if within else {}),
+            }
+            self._open_lanes[lane] = begun["subagentRunId"]
+            self._out.append(begun)
+        return {"subagentRunId": self._open_lanes[lane]}
 
     def _say(self, kind: str, lane: str, **fields: Any) -> None:
         within = self._within(lane)

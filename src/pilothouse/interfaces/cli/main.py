@@ -20,7 +20,7 @@ from pilothouse.interfaces.cli.options import DataDir
 from pilothouse.interfaces.cli.places import Session
 
 VERBS = {
-    "chat": "Say something and see the answer, or hold a conversation.",
+    "chat": "Say something and see the answer as it comes.",
     "run": "Run a plan to its end, with live progress.",
     "plan": "List, show and control plans and their nodes.",
     "runs": "Every run, whatever its kind, one way.",

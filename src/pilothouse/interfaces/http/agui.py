@@ -142,10 +142,12 @@ def make_agui(services: Services, keepalive: float) -> APIRouter:
         return None
 
     async def said(body: RunAgentInput, chat_id: str | None, principal: Principal) -> str:
-        """The turn of the last message. The first message of a thread is the same message however often it comes, any
-        other one is as often as its run is."""
+        """The turn of the last message. Sent again under its ``runId`` it is the same message; of the first one of a
+        thread, which gives the conversation its id, that is known by its text."""
         tail = _results(body.messages)
-        begins = chat_id is None or (sum(message.role == "user" for message in body.messages) == 1 and not tail)
+        begins = chat_id is None or (
+            len(body.messages) == 1 and await consists_of(chat_id, body.messages[0], principal)
+        )
         message_id = _first(body.thread_id) if begins else f"{_first(body.thread_id)}:{body.run_id}"
         props = body.props
         sent = await chats.send(
@@ -163,6 +165,11 @@ def make_agui(services: Services, keepalive: float) -> APIRouter:
             principal,
         )
         return sent.turn_id
+
+    async def consists_of(chat_id: str, message: AguiMessage, principal: Principal) -> bool:
+        """Whether there is nothing in a conversation but this message and its answer."""
+        found = await chats.messages(chat_id, principal, limit=2)
+        return len(found) == 2 and found[0].content == message.text
 
     async def resumed(body: RunAgentInput, principal: Principal) -> tuple[str, int]:
         """Answer what a run ended for; its turn, and where it goes on. What was answered elsewhere meanwhile stays."""

@@ -34,7 +34,7 @@ class OnApproval(StrEnum):
 @app.command()
 def chat(
     message: Annotated[
-        list[str] | None, typer.Argument(metavar="[MESSAGE]…", help="What is said; `-` stands for what stdin has.")
+        list[str] | None, typer.Argument(metavar="MESSAGE", help="What is said; `-` stands for what stdin has.")
     ] = None,
     chat_id: Annotated[
         str,
@@ -60,7 +60,7 @@ def chat(
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> int:
-    """Say something and see the answer as it comes; without MESSAGE, at a terminal, hold a conversation.
+    """Say something and see the answer as it comes. Without MESSAGE a conversation is held, at a terminal.
 
     The answer goes to stdout, what happens beside it to stderr. A tool that needs an approval asks at the terminal, and
     waits otherwise. Ctrl-C ends the turn; a second one leaves it.

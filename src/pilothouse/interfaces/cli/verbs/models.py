@@ -23,7 +23,7 @@ def models(
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Models that answer in conversations, and those that the installed agents offer."""
+    """Models that answer in conversations, and that agents offer."""
     client = connect(data_dir)
     with patience("asking for their models"):
         found = client.get("/api/models", agent=agent, fresh=fresh, timeout=120)
