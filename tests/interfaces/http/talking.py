@@ -32,11 +32,11 @@ class Talker(MemoryBackend):
     """Its replies are used up one per request, whichever turn asks; when there are none left it says ``Hello.``"""
 
     def __init__(self, replies: Sequence[Sequence[Step]], features: Features) -> None:
-        self._replies = list(replies)
+        self.replies = list(replies)
         super().__init__(self._next, features=features)
 
     def _next(self, _: BackendRequest) -> Sequence[Step]:
-        return self._replies.pop(0) if self._replies else says("Hello.")
+        return self.replies.pop(0) if self.replies else says("Hello.")
 
     def go_on(self) -> None:
         self.release(HOLD.name)

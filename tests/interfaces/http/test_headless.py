@@ -26,11 +26,13 @@ from tests.interfaces.http.talking import (
 )
 
 from pilothouse.adapters.backends.memory import Break
-from pilothouse.core.auth.principals import Scope
+from pilothouse.core.auth.principals import THE_LOCAL_USER, Scope
 from pilothouse.core.auth.rates import Rate
-from pilothouse.core.chat.backend import ConversationKnown, Failed, Said
+from pilothouse.core.chat.backend import ConversationKnown, Failed, Paused, Said, ToolCalled
 from pilothouse.core.chat.calls import CallReason
+from pilothouse.core.workflow.document import Workflow
 from pilothouse.engine.keys import Keys
+from pilothouse.engine.workflow_tools import workflow_tools
 from pilothouse.errors import BackendFailed
 from pilothouse.interfaces.http.api import ChatFlags
 
@@ -354,5 +356,72 @@ def test_a_key_that_only_reads_sends_nothing() -> None:
             key = await key_of(at, "ann", Scope.READ)
             answered = await at.client.post(HEADLESS, json={"message": "hello"}, headers={"x-api-key": key})
             failure(answered, 403, "needs_scope")
+
+    run(journey())
+
+
+def test_it_works_on_the_workflow_that_is_named() -> None:
+    async def journey() -> None:
+        world = talking(*[says("Done.")] * 2)
+        async with inside(world) as at:
+            made = await at.services.workflows.create(Workflow(name="nightly"), THE_LOCAL_USER)
+            for named in ({"workflowId": made.id}, {"workflowName": "nightly"}):
+                assert (await ask(at.client, **named)).status_code == 200
+            assert [request.workflow_id for request in backend_of(world).requests] == [made.id] * 2
+
+    run(journey())
+
+
+def test_it_executes_a_modification_of_a_workflow() -> None:
+    async def journey() -> None:
+        world = talking()
+        async with inside(world) as at:
+            for tool in workflow_tools(at.services.workflows):
+                world.tools.add(tool)
+            made = await at.services.workflows.create(Workflow(name="nightly"), THE_LOCAL_USER)
+            operations = [
+                {
+                    "op": "add_block",
+                    "block": {"id": "build", "type": "shell", "task": "Build", "config": {"command": "make"}},
+                }
+            ]
+            arguments = {"workflowId": made.id, "version": 1, "operations": operations}
+            call = ToolCalled(id="tc_002", name="edit_workflow", arguments=arguments)
+            backend_of(world).replies += [
+                (call, Paused(checkpoint_id="cp", pending=("tc_002",))),
+                says("I have added a block."),
+            ]
+            found = (await ask(at.client, "Add a build step", workflowId=made.id)).json()
+            assert (found["success"], found["content"]) == (True, "I have added a block.")
+            assert [(call["name"], call["status"]) for call in found["toolCalls"]] == [("edit_workflow", "success")], (
+                found
+            )
+            now = await at.services.workflows.get(made.id, THE_LOCAL_USER)
+            assert ([block.id for block in now.workflow.blocks], now.version) == (["build"], 2)
+            [checkpoint] = await at.services.chats.checkpoints(found["chatId"], THE_LOCAL_USER)
+            assert (checkpoint.workflow_id, checkpoint.version) == (made.id, 2)
+
+    run(journey())
+
+
+def test_a_model_can_be_chosen() -> None:
+    async def journey() -> None:
+        world = talking()
+        async with inside(world) as at:
+            await ask(at.client, model="claude-4-sonnet")
+            assert backend_of(world).requests[0].model == "claude-4-sonnet"
+
+    run(journey())
+
+
+def test_a_turn_may_take_five_minutes_unless_it_is_told() -> None:
+    async def journey() -> None:
+        async with inside(talking()) as at:
+            given: tuple[tuple[dict[str, Any], int], ...] = (({}, 300_000), ({"timeout": 5000}, 5000))
+            for more, timeout in given:
+                turn_id = (await ask(at.client, **more)).json()["turnId"]
+                log = (await at.client.get(f"/api/runs/{turn_id}/events")).json()["events"]
+                [received] = [event for event in log if event["type"] == "TURN_RECEIVED"]
+                assert received["timeoutMs"] == timeout
 
     run(journey())
