@@ -122,6 +122,20 @@ def test_results_that_did_not_arrive_are_brought_again() -> None:
     turn.time_up("backoff/2")
     again = turn.last(BackendCalled)
     assert (again.reason, again.checkpoint_id, again.results) == (CallReason.AGAIN, "c", ("a",))
+    effect = turn.flying["call/3"]
+    assert isinstance(effect, CallBackend)
+    assert effect.reason is CallReason.RESULTS, "it is asked as it was the first time"
+
+
+def test_results_the_backend_still_waits_for_are_brought_by_a_retry() -> None:
+    turn = Turn()
+    turn.hear(ToolCalled(id="a", name="look"), Paused(checkpoint_id="c", pending=("a",)))
+    turn.answer_tool("a")
+    turn.land("call/2", PASSING)
+    turn.tell(Retry())
+    effect = turn.flying["call/3"]
+    assert isinstance(effect, CallBackend)
+    assert (effect.reason, effect.checkpoint_id, effect.answered) == (CallReason.RESULTS, "c", ("a",))
 
 
 def test_a_failed_turn_waits_for_its_tools_and_asks_for_no_more() -> None:

@@ -18,7 +18,7 @@ from pilothouse.core.run.contract import Effect
 
 class CallBackend(Effect, frozen=True, kw_only=True):
     """One request to the backend, streamed: what it says is heard while it lasts, see ``Heard``. Answered with
-    ``CallEnded``. What does not change during a turn is not repeated in each."""
+    ``CallEnded``. ``reason`` is what it is asked for: one that is made again is asked as it was the first time."""
 
     call: int
     reason: CallReason

@@ -201,14 +201,18 @@ def _handed_over(state: TurnState, event: BackendAnswered, at: int) -> None:
 
 
 def _called(state: TurnState, event: BackendCalled, at: int) -> None:
-    tries = state.last.tries + 1 if state.last is not None and event.reason is CallReason.AGAIN else 1
-    state.last = Request(event.call, event.reason, event.checkpoint_id, event.results, tries)
+    asked, tries = event.reason, 1
+    if event.reason is CallReason.AGAIN and state.last is not None:
+        asked, tries = state.last.asked, state.last.tries + 1
+    elif event.reason is CallReason.RESUMED and event.checkpoint_id and event.results:
+        asked = CallReason.RESULTS  # the backend still waits for them there
+    state.last = Request(event.call, event.reason, asked, event.checkpoint_id, event.results, tries)
     state.new_leg = False
     close_tails(state)
     for call_id in event.results:
         if (call := state.calls.get(call_id)) is not None:
             call.brought = event.call
-    effect = intents.call_backend(state, event)
+    effect = intents.call_backend(state, event, asked)
     state.open[effect.key] = effect
 
 

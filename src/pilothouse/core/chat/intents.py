@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pilothouse.core.chat.blocks import blocks_of, tool_block
+from pilothouse.core.chat.calls import CallReason
 from pilothouse.core.chat.effects import (
     AbortBackend,
     CallBackend,
@@ -27,13 +28,13 @@ from pilothouse.core.chat.state import (
 from pilothouse.core.chat.told import told_of
 
 
-def call_backend(state: TurnState, event: BackendCalled) -> CallBackend:
+def call_backend(state: TurnState, event: BackendCalled, asked: CallReason) -> CallBackend:
     facts = state.facts
     steering = tuple(part.text for part in state.steering.values() if part.call == event.call)
     return CallBackend(
         key=call_key(event.call),
         call=event.call,
-        reason=event.reason,
+        reason=asked,
         turn_id=state.common.run_id,
         chat_id=state.chat_id,
         message_id=facts.message_id,

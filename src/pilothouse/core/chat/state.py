@@ -107,12 +107,13 @@ class Fault:
 
 @dataclass(slots=True)
 class Request:
-    """One request to the backend. ``heard``: it brought something. ``tries`` counts it and those before it that it
-    repeats. ``fault``: an error in the middle of its stream, which its end may outrank. ``backoff``: the wait before it
-    is made again."""
+    """One request to the backend. ``asked`` is what for: of one that is made again, what the first was made for.
+    ``heard``: it brought something. ``tries`` counts it and those before it that it repeats. ``fault``: an error in the
+    middle of its stream, which its end may outrank. ``backoff``: the wait before it is made again."""
 
     number: int
     reason: CallReason
+    asked: CallReason
     checkpoint_id: str
     results: tuple[str, ...]
     tries: int = 1
