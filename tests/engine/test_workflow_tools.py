@@ -15,7 +15,7 @@ from pilothouse.engine.plan_tools import plan_tools
 from pilothouse.engine.services import Services
 from pilothouse.engine.tools import ToolRegistry
 from pilothouse.engine.workflow_run_tools import workflow_run_tools
-from pilothouse.engine.workflow_tools import workflow_tools
+from pilothouse.engine.workflow_tools import CreateWorkflowTool, EditWorkflowTool, workflow_tools
 
 CALL = ToolContext(owner="local", turn_id="t1", chat_id="c1", message_id="m1", call_id="call-1")
 STRANGER = ToolContext(owner="bob", turn_id="t2", call_id="call-1")
@@ -94,6 +94,13 @@ def test_what_is_wrong_is_said_to_the_model_with_its_field(tool: str, arguments:
         assert says in answer.error
 
     told(story)
+
+
+def test_models_are_told_what_blocks_and_operations_are() -> None:
+    create, edit = CreateWorkflowTool.spec.parameters["properties"], EditWorkflowTool.spec.parameters["properties"]
+    assert "agent" in create["blocks"]["items"]["properties"]["type"]["enum"]
+    operations = {one["properties"]["op"]["enum"][0] for one in edit["operations"]["items"]["anyOf"]}
+    assert {"add_block", "update_block", "connect", "rename"} <= operations
 
 
 def test_an_edit_of_what_somebody_changed_meanwhile_is_refused() -> None:

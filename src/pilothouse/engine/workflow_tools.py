@@ -53,7 +53,7 @@ class _Operations(msgspec.Struct):
     operations: tuple[Operation, ...]
 
 
-_ITEMS = {"items": schema_of(_Operations)["properties"]["operations"]["items"]}
+_OPERATION = schema_of(_Operations)["properties"]["operations"]["items"]
 
 _Id = Annotated[str, Meta(description="By default the workflow of this conversation.")]
 _Why = Annotated[str, Meta(description="One sentence for the history.", max_length=1000)]
@@ -72,10 +72,10 @@ class GetWorkflow(Parameters, frozen=True, kw_only=True):
 
 class CreateWorkflow(Parameters, frozen=True, kw_only=True):
     name: Annotated[str, Meta(description="A short name.")]
-    blocks: Annotated[tuple[_Json, ...], Meta(description="The steps.", extra_json_schema={"items": _BLOCK})] = ()
+    blocks: Annotated[tuple[Annotated[_Json, Meta(extra_json_schema=_BLOCK)], ...], Meta(description="The steps.")] = ()
     edges: Annotated[
-        tuple[_Json, ...],
-        Meta(description="target begins when source has succeeded.", extra_json_schema={"items": _EDGE}),
+        tuple[Annotated[_Json, Meta(extra_json_schema=_EDGE)], ...],
+        Meta(description="target begins when source has succeeded."),
     ] = ()
     options: Annotated[_Json, Meta(description='Of the plan: {"maxParallel": 2, "targetBranch": "feature/x"}.')] = (
         msgspec.field(default_factory=dict)
@@ -85,8 +85,8 @@ class CreateWorkflow(Parameters, frozen=True, kw_only=True):
 
 class EditWorkflow(Parameters, frozen=True, kw_only=True):
     operations: Annotated[
-        tuple[_Json, ...],
-        Meta(description="In order, all or none.", max_length=MAX_OPERATIONS, extra_json_schema=_ITEMS),
+        tuple[Annotated[_Json, Meta(extra_json_schema=_OPERATION)], ...],
+        Meta(description="In order, all or none.", max_length=MAX_OPERATIONS),
     ]
     workflow_id: _Id = ""
     version: _Seen | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import stat
 import threading
@@ -165,6 +166,12 @@ def test_a_listing_has_types_and_sizes_and_is_bounded(workspace: Path) -> None:
     assert [entry["path"] for entry in deep["entries"]][-1] == "src/app.py"
     assert "more" in call(workspace, "list_dir", depth=2, limit=2)
     assert "no directory" in refused(workspace, "list_dir", path="README.md").message
+
+
+def test_names_that_are_no_utf8_are_shown(workspace: Path) -> None:
+    os.symlink(b"\xff", os.fsencode(workspace) + b"/\xfe")  # noqa: PTH211 - paths of pathlib are text
+    assert json.dumps(call(workspace, "list_dir"))
+    assert {"path": "\ufffd", "type": "link", "to": "\ufffd"} in call(workspace, "list_dir")["entries"]
 
 
 # read_file

@@ -87,11 +87,16 @@ def _collect(descriptor: int, prefix: str, depth: int, limit: int, into: list[En
 
 
 def _entry(name: str, prefix: str, status: os.stat_result, descriptor: int) -> Entry:
-    path = f"{prefix}{name}".encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    path = _printable(f"{prefix}{name}")
     if stat.S_ISDIR(status.st_mode):
         return Entry(path=path, type="directory")
     if stat.S_ISLNK(status.st_mode):
-        return Entry(path=path, type="link", to=os.readlink(name, dir_fd=descriptor))
+        return Entry(path=path, type="link", to=_printable(os.readlink(name, dir_fd=descriptor)))
     if stat.S_ISREG(status.st_mode):
         return Entry(path=path, type="file", size=status.st_size)
     return Entry(path=path, type="special")
+
+
+def _printable(name: str) -> str:
+    """A name that JSON can hold, whatever bytes it is made of."""
+    return os.fsencode(name).decode("utf-8", "replace")

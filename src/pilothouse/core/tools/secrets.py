@@ -98,46 +98,72 @@ class Hider:
         return bool(self._forms)
 
     def hide(self, value: Any) -> Any:
-        """Any JSON value, its keys and numbers included."""
+        """Any JSON value, its keys and numbers included. Raises ``TypeError`` for what JSON cannot say."""
         if not self._forms:
             return value
-        match value:
-            case str():
-                return self.text(value)
-            case Mapping():
-                return {self.text(str(key)): self.hide(inner) for key, inner in value.items()}
-            case list() | tuple():
-                return [self.hide(inner) for inner in value]
-            case bool() | None:
-                return value
-            case int() | float():
-                return self._forms.get(str(value), value)
-        return self.hide(msgspec.to_builtins(value))  # no JSON value yet; what cannot become one raises
+        plain = msgspec.to_builtins(value, str_keys=True)
+        whole = "\0".join(_said(plain))  # looked through once, so that many small texts cost no more than a long one
+        met = {form: placeholder for form, placeholder in self._forms.items() if form in whole}
+        return _hidden(plain, met) if met else plain
 
     def text(self, text: str) -> str:
         """Values that overlap are covered as a whole."""
-        spans = sorted(self._spans(text))
-        if not spans:
-            return text
-        out: list[str] = []
-        position = 0
-        for start, stop, placeholder in spans:
-            if start >= position:
-                out += (text[position:start], placeholder)
-            position = max(position, stop)
-        out.append(text[position:])
-        return "".join(out)
+        return _covered(text, self._forms)
 
-    def _spans(self, text: str) -> Iterator[tuple[int, int, str]]:
-        for form, placeholder in self._forms.items():
-            start = text.find(form)
-            while start >= 0:
-                stop = start + len(form)
-                # To the last one that overlaps, and so on: a value that repeats itself would be found at every letter.
-                while (further := text.rfind(form, start + 1, stop + len(form) - 1)) >= stop - len(form) + 1:
-                    stop = further + len(form)
-                yield start, stop, placeholder
-                start = text.find(form, stop)
+
+def _said(value: Any) -> Iterator[str]:
+    """Every text in a JSON value, its keys and numbers too."""
+    match value:
+        case str():
+            yield value
+        case Mapping():
+            for key, inner in value.items():
+                yield key
+                yield from _said(inner)
+        case list() | tuple():
+            for inner in value:
+                yield from _said(inner)
+        case int() | float():
+            yield str(value)
+
+
+def _hidden(value: Any, forms: Mapping[str, str]) -> Any:
+    match value:
+        case str():
+            return _covered(value, forms)
+        case Mapping():
+            return {_covered(key, forms): _hidden(inner, forms) for key, inner in value.items()}
+        case list() | tuple():
+            return [_hidden(inner, forms) for inner in value]
+        case bool() | None:
+            return value
+    return forms.get(str(value), value)
+
+
+def _covered(text: str, forms: Mapping[str, str]) -> str:
+    spans = sorted(_spans(text, forms))
+    if not spans:
+        return text
+    out: list[str] = []
+    position = 0
+    for start, stop, placeholder in spans:
+        if start >= position:
+            out += (text[position:start], placeholder)
+        position = max(position, stop)
+    out.append(text[position:])
+    return "".join(out)
+
+
+def _spans(text: str, forms: Mapping[str, str]) -> Iterator[tuple[int, int, str]]:
+    for form, placeholder in forms.items():
+        start = text.find(form)
+        while start >= 0:
+            stop = start + len(form)
+            # To the last one that overlaps, and so on: a value that repeats itself would be found at every letter.
+            while (further := text.rfind(form, start + 1, stop + len(form) - 1)) >= stop - len(form) + 1:
+                stop = further + len(form)
+            yield start, stop, placeholder
+            start = text.find(form, stop)
 
 
 def _forms(value: str) -> Iterator[str]:
