@@ -6,11 +6,18 @@ import asyncio
 import gzip
 import ipaddress
 import json
+import ssl
 import zlib
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from pilothouse.adapters.toolbox import addresses
 from pilothouse.adapters.toolbox.http_request import MOST_BYTES, HttpRequestTool
@@ -251,3 +258,59 @@ def test_a_server_that_is_not_there_is_an_error_that_names_it() -> None:
     answer = asyncio.run(HttpRequestTool(["127.0.0.1"]).run({"url": "http://127.0.0.1:1/"}, CONTEXT))
     assert not answer.ok
     assert answer.error.startswith("127.0.0.1: ")
+
+
+def certificate(name: str, place: Path) -> Path:
+    """A certificate for ``name`` that signs itself, and its key, in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    path = place / "both.pem"
+    path.write_bytes(signed.public_bytes(pem) + secret)
+    return path
+
+
+@pytest.mark.parametrize(("host", "trusted"), [("one.test", True), ("two.test", False)])
+def test_a_certificate_is_judged_by_the_name_although_the_address_is_connected_to(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, host: str, trusted: bool
+) -> None:
+    async def resolve(host: str, port: int) -> list[addresses.Address]:
+        return [ipaddress.ip_address("127.0.0.1")]
+
+    monkeypatch.setattr(addresses, "resolve", resolve)
+    path = certificate("one.test", tmp_path)
+    serving, trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context(cafile=path)
+    serving.load_cert_chain(path)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(reply(b"private"))
+        await writer.drain()
+        writer.close()
+
+    async def journey() -> ToolAnswer:
+        async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=serving) as server:
+            port = server.sockets[0].getsockname()[1]
+            tool = HttpRequestTool([host], verify=trusting)
+            return await tool.run({"url": f"https://{host}:{port}/"}, CONTEXT)
+
+    answer = asyncio.run(asyncio.wait_for(journey(), 10))
+    assert answer.ok is trusted
+    if trusted:
+        assert answer.result["body"] == "private"
+    else:
+        assert "certificate" in answer.error.lower()
