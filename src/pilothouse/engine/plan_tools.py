@@ -39,7 +39,8 @@ class GetPlanLogs(Parameters, frozen=True, kw_only=True):
     plan_id: _PlanId
     node: Annotated[str, Meta(description="The id of the job.")]
     phase: Annotated[
-        Literal["all", "merge-fi", "setup", "prechecks", "work", "commit", "postchecks", "merge-ri"], Meta(description="Of it.")
+        Literal["all", "merge-fi", "setup", "prechecks", "work", "commit", "postchecks", "merge-ri"],
+        Meta(description="Of it."),
     ] = "all"
     attempt: Annotated[int | None, Meta(description="By default the last one.")] = None
     tail: Annotated[int, Meta(description="How many lines from the end.", ge=1, le=2_000)] = 200
