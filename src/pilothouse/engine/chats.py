@@ -126,9 +126,10 @@ class Chats:
         said = {
             name: getattr(settled, name)
             for name in ChatDocument.__struct_fields__
-            if getattr(settled, name) != getattr(seen, name)
+            if name not in ("title", "titled") and getattr(settled, name) != getattr(seen, name)
         }
-        return msgspec.structs.replace(now, **said, said_at=self._clock.now_ms())
+        titled = now.entitled(settled.title, settled.titled) if settled.title != seen.title else now
+        return msgspec.structs.replace(titled, **said, said_at=self._clock.now_ms())
 
     async def _start(self, turn_id: str, chat_id: str, owner: str, received: TurnReceived) -> None:
         created = RunCreated(
