@@ -19,6 +19,7 @@ from pilothouse.core.run import control
 from pilothouse.core.run.events import Event
 from pilothouse.core.run.inputs import Recover
 from pilothouse.engine.actor import Actor
+from pilothouse.engine.patience import Patience
 
 SEEDS = 320
 CHUNK = 40
@@ -106,3 +107,16 @@ def test_it_notices_effects_that_are_begun_before_their_intent_is_kept(monkeypat
 
     monkeypatch.setattr(Actor, "_commit", early)
     noticed("without its intent in the log")
+
+
+def test_it_notices_a_stop_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    wait = Patience.wait
+
+    async def late(self: Patience, work: Any, unwanted: Any, limit_s: float | None = None) -> Any:
+        answer = await wait(self, work, unwanted, limit_s)
+        if unwanted.is_set():
+            await self._clock.sleep(2.0)
+        return answer
+
+    monkeypatch.setattr(Patience, "wait", late)
+    noticed("stopped after")

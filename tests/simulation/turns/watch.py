@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 KIND = TurnKind()
 ASKS = frozenset({"pay"})
 REPEATABLE = frozenset({"look"})
+STOP_BOUND_S = 0.1 + 0.5
 
 
 @dataclass
@@ -48,6 +49,8 @@ class TurnLog:
     over: set[str] = field(default_factory=set)
     leg_open: bool = False
     stopping: bool = False
+    stopped_from: tuple[float, float, int] | None = None
+    """When a stop was acknowledged, the delays handed out by then, and what had gone wrong by then."""
     calls: int = 0
     number: int = 0
     acknowledged: int = 0
@@ -105,7 +108,7 @@ class TurnWatch:
                 self.check(not run.leg_open, f"{at}: a leg is opened twice")
                 run.leg_open, run.stopping = True, False
             case StopAcknowledged():
-                run.stopping = True
+                run.stopping, run.stopped_from = True, self._now()
             case BackendCalled():
                 run.number = event.call
                 run.calls += 1
@@ -130,7 +133,20 @@ class TurnWatch:
             discard = isinstance(event, RunCanceled) and run.state.common.lifecycle in TERMINAL
             self.check(run.leg_open or discard, f"{at}: a leg ends twice")
             self.check(not run.state.open, f"{at}: the leg ends while {list(run.state.open)} are open")
-            run.leg_open = False
+            if run.stopped_from is not None:
+                self._judge_stop(at, run.stopped_from)
+            run.leg_open, run.stopped_from = False, None
+
+    def _now(self) -> tuple[float, float, int]:
+        world = self.world
+        late = max(0.0, world.faults.delayed_until - world.loop.now)
+        return world.loop.now, world.faults.delayed - late, world.lives + sum(world.faults.failed_at.values())
+
+    def _judge_stop(self, at: str, since: tuple[float, float, int]) -> None:
+        now, _, troubles = self._now()
+        if troubles == since[2]:
+            bound = STOP_BOUND_S + self.world.faults.delayed - since[1]
+            self.check(now - since[0] <= bound, f"{at}: stopped after {now - since[0]:.3f} s")
 
     def acknowledged(self, append: Append) -> None:
         if append.durable:
