@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-
-from tests.simulation.run import simulate
+from functools import partial
+from typing import Protocol
 
 _CHUNK = 100
 
@@ -15,17 +15,24 @@ Report = tuple[int, list[tuple[int, str]]]
 """How many seeds were run, and what broke by seed."""
 
 
-def run_many(first: int, count: int, jobs: int) -> Iterator[Report]:
+class Kept(Protocol):
+    """What came of a seed."""
+
+    @property
+    def broken(self) -> str | None: ...
+
+
+def run_many(first: int, count: int, jobs: int, simulate: Callable[[int], Kept]) -> Iterator[Report]:
     """Chunk by chunk, in the order of the seeds."""
     chunks = [(start, min(start + _CHUNK, first + count)) for start in range(first, first + count, _CHUNK)]
     if jobs <= 1 or len(chunks) == 1:
-        yield from map(_run_chunk, chunks)
+        yield from map(partial(_run_chunk, simulate), chunks)
         return
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(_run_chunk, chunks)
+        yield from pool.map(partial(_run_chunk, simulate), chunks)
 
 
-def _run_chunk(chunk: tuple[int, int]) -> Report:
+def _run_chunk(simulate: Callable[[int], Kept], chunk: tuple[int, int]) -> Report:
     """Garbage is collected between chunks only: a run is over long before it would pay."""
     broken: list[tuple[int, str]] = []
     gc.disable()
