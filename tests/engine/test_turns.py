@@ -463,6 +463,21 @@ def test_what_is_broken_for_good_is_not_tried_again() -> None:
     run(journey)
 
 
+def test_a_backend_may_refuse_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: object) -> None:
+        raise BackendFailed("not today", transient=True)
+
+    async def journey() -> None:
+        made = world()
+        monkeypatch.setattr(made.backend, "call", refuse)
+        async with made.engine() as services:
+            sent = await say(services)
+            assert (await done(services, sent.turn_id)).error == "not today"
+            assert (await types(services, sent.turn_id)).count("BACKEND_CALLED") == 3, "it might have been passing"
+
+    run(journey)
+
+
 def test_a_bug_in_a_backend_fails_its_request(caplog: pytest.LogCaptureFixture) -> None:
     def bug(_: object) -> list[Said]:
         raise ZeroDivisionError("oops")
@@ -609,6 +624,9 @@ def test_a_workflow_that_a_tool_made_is_the_conversations_from_then_on() -> None
             await done(services, sent.turn_id)
             assert backend_of(made).requests[1].workflow_id == "wf"
             assert (await services.chats.get(sent.chat_id, THE_LOCAL_USER)).workflow_id == "wf"
+            about = await services.chats.list(THE_LOCAL_USER, workflow_id="wf")
+            assert [chat.id for chat in about] == [sent.chat_id]
+            assert await services.chats.list(THE_LOCAL_USER, workflow_id="other") == []
             (call,) = [event for event in await events(services, sent.turn_id) if isinstance(event, ToolEnded)]
             assert call.workflow_id == "wf"
 

@@ -7,8 +7,9 @@ that is faster than the disk waits. Knows nothing of what follows from anything 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
+from pilothouse.core.chat.backend import BackendEvent
 from pilothouse.core.chat.calls import BackendEnd
 from pilothouse.core.chat.effects import CallBackend, CallEnded
 from pilothouse.core.chat.inputs import Heard
@@ -45,8 +46,9 @@ class ChatCalls:
             request = await self._request(effect)
         except PilothouseError as error:
             return CallEnded(end=BackendEnd.FAILED, error=str(error), code=error.code)
-        stream = self._backend.call(request)
+        stream: AsyncIterator[Sequence[BackendEvent]] | None = None
         try:
+            stream = self._backend.call(request)
             async for said in stream:
                 if said:
                     await within.tell(Heard(key=effect.key, said=tuple(said)))

@@ -203,12 +203,17 @@ class Chats:
         found = [
             kept
             for kept in await self._documents.all()
-            if reaches(principal, Action.READ_CHATS, kept.owner)
-            and archived in (None, kept.chat.archived)
-            and workflow_id in (None, kept.chat.workflow_id)
+            if reaches(principal, Action.READ_CHATS, kept.owner) and archived in (None, kept.chat.archived)
         ]
         found.sort(key=lambda kept: (kept.updated_at, kept.id), reverse=True)
-        return [await self._view(kept) for kept in found[:limit]]
+        views: builtins.list[ChatView] = []
+        for kept in found:
+            if len(views) == limit:
+                break
+            view = await self._view(kept)
+            if workflow_id in (None, view.workflow_id):
+                views.append(view)
+        return views
 
     async def get(self, chat_id: str, principal: Principal) -> ChatView:
         """Raises ``NotFound``."""
