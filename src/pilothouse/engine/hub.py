@@ -29,7 +29,7 @@ MEMORY_BYTES = 32 << 20
 class Batch:
     """One committed batch. ``wires`` are its events in wire form, encoded on first use and then shared."""
 
-    __slots__ = ("_registry", "_wires", "deleted", "position", "recorded", "rendered", "run_id", "size")
+    __slots__ = ("_registry", "_wires", "deleted", "position", "recorded", "rendered", "run_id", "shown", "size")
 
     def __init__(
         self,
@@ -49,6 +49,8 @@ class Batch:
         self._wires: tuple[bytes, ...] | None = None
         self.rendered: bytes | None = None
         """What the stream of all runs sends for it, once one has made that: all who follow it send the same."""
+        self.shown: tuple[bytes, ...] | None = None
+        """The same of the streams of its turn, an event each; empty where clients are shown nothing."""
 
     @property
     def wires(self) -> tuple[bytes, ...]:

@@ -383,3 +383,51 @@ def test_a_stream_of_runs_shows_turns_too() -> None:
             assert b"TURN_RECEIVED" in log.content
 
     run(journey())
+
+
+def test_everybody_who_looks_sees_the_same_wherever_they_begin(tmp_path: Path) -> None:
+    async def journey() -> None:
+        world = talking((Said("Hel"), HOLD, *says("lo", ".")))
+        async with served(tmp_path, world) as at:
+            asked = asyncio.ensure_future(say(at.client))
+            await eventually(lambda: len(backend_of(world).open) == 1)
+            stream_id = backend_of(world).requests[0].turn_id
+            readers = [asyncio.ensure_future(rest_of(at.client, stream_id, after)) for after in (0, 1, 0, 3)]
+            await asyncio.sleep(0)
+            backend_of(world).go_on()
+            whole = await asked
+            for after, reader in zip((0, 1, 0, 3), readers, strict=True):
+                assert await reader == [shown for shown in whole if shown["eventId"] > after]
+
+    run(journey())
+
+
+def test_a_turn_that_was_stopped_goes_on_in_another_leg_of_the_same_stream() -> None:
+    async def journey() -> None:
+        world = talking((Said("Hm"), NEVER), says("There."))
+        async with inside(world) as at:
+            asked = asyncio.ensure_future(say(at.client))
+            await eventually(lambda: len(backend_of(world).open) == 1)
+            stream_id = backend_of(world).requests[0].turn_id
+            await at.client.post(f"{CHAT}/abort", json={"streamId": stream_id})
+            before = await asked
+            assert (await at.client.post(f"/api/runs/{stream_id}/resume")).status_code == 200
+            after = await rest_of(at.client, stream_id, before[-1]["eventId"])
+            assert (kinds(after)[0], kinds(after)[-1], text_of(after)) == ("start", "done", "There.")
+            assert (after[0]["data"]["leg"], after[-1]["data"]["status"]) == (2, "complete")
+            assert before + after == await replayed(at.client, stream_id)
+
+    run(journey())
+
+
+def test_a_picture_may_be_attached_and_a_larger_one_is_refused() -> None:
+    async def journey() -> None:
+        world = talking()
+        async with inside(world) as at:
+            picture = {"type": "image", "data": "x" * (4 << 20)}
+            await say(at.client, attachments=[picture])
+            assert backend_of(world).requests[0].attachments == (picture,)
+            refused = await at.client.post(CHAT, content=b" " * ((24 << 20) + 1))
+            refusal(refused, 413, "too_large")
+
+    run(journey())

@@ -94,6 +94,11 @@ class Shown:
             shown["streamId"] = self._turn_id
         return shown
 
+    def follow(self, recorded: Recorded) -> None:
+        """Take note of the next event, of which is known already what clients are shown."""
+        if type(recorded.event) not in _LEANT_ON_BY_NONE:
+            self.show(recorded)
+
     # --- the turn ---
 
     def created(self, event: RunCreated) -> Json:
@@ -338,6 +343,9 @@ _HANDLERS: Mapping[type[Event], Callable[[Shown, Any], Json | None]] = {
     ToolBackgrounded: Shown.backgrounded,
     ToolEnded: Shown.ended,
 }
+
+_LEANT_ON_BY_NONE = frozenset({TextDelta, ReasoningDelta, ToolCallArgs})
+"""Most of all events; what comes later is shown the same without them."""
 
 SHOWN = frozenset(_HANDLERS)
 """The types of events that clients are shown, or that what they are shown leans on."""

@@ -82,7 +82,7 @@ def make_chat(services: Services, flags: ChatFlags, keepalive: float) -> APIRout
         sent = await chats.send(body.send(key, headless=False), principal)
         if body.stream:
             return EventStream(turn_stream(queries, await queries.run(sent.turn_id), 0, keepalive))
-        return result_of(await chats.wait(sent.turn_id, principal))
+        return result_of(await chats.wait(sent.turn_id, principal, body.patience_s))
 
     async def pass_through(request: Request) -> Response:
         """Hand the request on to the backend, and its answer back, as they are."""

@@ -16,6 +16,7 @@ Text = Annotated[str, Field(max_length=1_000_000)]
 Objects = Annotated[list[dict[str, Any]], Field(max_length=100)]
 
 MAX_TIMEOUT_MS = 3_600_000
+_GRACE_S = 30.0
 
 
 class ToolResult(Body):
@@ -61,6 +62,11 @@ class Message(Body):
     tool_results: Annotated[list[ToolResult], Field(max_length=1000)] = Field(
         default=[], description="Results of the calls that the turn before left `pending`."
     )
+
+    @property
+    def patience_s(self) -> float:
+        """How long its end is waited for: a turn ends itself in time, but what it runs is ended first."""
+        return self.timeout / 1000 + _GRACE_S
 
     def send(self, key: str | None, *, headless: bool) -> Send:
         """What is to be sent; ``key``: an idempotency key that came beside it. Raises ``BadInput``."""

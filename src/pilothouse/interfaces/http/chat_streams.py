@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from pilothouse.core.chat.shown import Shown
+from pilothouse.core.run.events import Recorded
 from pilothouse.core.run.lifecycle import TERMINAL
 from pilothouse.core.run.rows import RunRow
 from pilothouse.engine.hub import Batch
@@ -60,7 +61,17 @@ async def has_more(queries: Queries, row: RunRow, after: int) -> bool:
 
 def _frames(shown: Shown, page: list[Batch], after: int) -> Iterator[bytes]:
     for batch in page:
-        for recorded in batch.recorded:
-            each = shown.show(recorded)
-            if each is not None and recorded.seq > after:
-                yield b"id: %d\ndata: %b\n\n" % (recorded.seq, _encode(each))
+        if batch.shown is None:
+            batch.shown = tuple(_frame(shown, recorded) for recorded in batch.recorded)
+        else:  # another client's stream came first: all send the same
+            for recorded in batch.recorded:
+                shown.follow(recorded)
+        for recorded, frame in zip(batch.recorded, batch.shown, strict=True):
+            if frame and recorded.seq > after:
+                yield frame
+
+
+def _frame(shown: Shown, recorded: Recorded) -> bytes:
+    """Empty where clients are shown nothing."""
+    each = shown.show(recorded)
+    return b"" if each is None else b"id: %d\ndata: %b\n\n" % (recorded.seq, _encode(each))

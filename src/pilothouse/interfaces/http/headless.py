@@ -53,8 +53,6 @@ EXAMPLE: dict[str, Any] = {
     "conversationId": "conv_123",
 }
 
-_GRACE_S = 30.0
-"""Beyond a turn's own time: a turn ends itself, and what it runs is ended first."""
 _RETURN_S = 10.0
 """How long a turn goes on for a client that hung up and can ask for it again."""
 
@@ -82,10 +80,9 @@ def make_headless(services: Services, flags: ChatFlags, keepalive: float) -> API
         sent = await chats.send(given, principal)
         if body.stream:
             return EventStream(turn_stream(queries, await queries.run(sent.turn_id), 0, keepalive))
-        patience = body.timeout / 1000 + _GRACE_S
         waiting[sent.turn_id] += 1
         try:
-            result = await _unless_gone(request, chats.wait(sent.turn_id, principal, patience))
+            result = await _unless_gone(request, chats.wait(sent.turn_id, principal, body.patience_s))
         finally:
             waiting[sent.turn_id] -= 1
             if not waiting[sent.turn_id]:

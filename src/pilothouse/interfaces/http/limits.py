@@ -10,32 +10,34 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MAX_BODY = 2 << 20
 """Bytes: the largest plan file, written as JSON within JSON."""
+MAX_MESSAGE = 24 << 20
+"""Bytes of a message with what is attached to it, which may be pictures as text."""
+MESSAGES = frozenset({"/api/v1/copilot/chat", "/api/copilot/chat", "/api/agui"})
+"""The routes that take messages."""
 
 
 class BodyLimit:
-    """Reads at most ``most`` bytes of a body; what announces more is refused unread."""
+    """Reads so many bytes of a body at most; what announces more is refused unread."""
 
-    def __init__(self, app: ASGIApp, most: int = MAX_BODY) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._most = most
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        most = MAX_MESSAGE if scope["path"] in MESSAGES else MAX_BODY
         announced = Headers(scope=scope).get("content-length", "0")
-        too_much = announced.isdecimal() and int(announced[:20]) > self._most
+        too_much = announced.isdecimal() and int(announced[:20]) > most
         read = 0
 
         async def counted() -> Message:
             nonlocal read
             message = await receive()
             read += len(message.get("body", b""))
-            if too_much or read > self._most:
+            if too_much or read > most:
                 # FastAPI hands this on to the application's own handlers, whoever is reading.
-                raise HTTPException(
-                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {self._most >> 20} MiB"
-                )
+                raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {most >> 20} MiB")
             return message
 
         await self._app(scope, counted, send)
