@@ -115,6 +115,7 @@ def test_tokens_are_used_for_their_service_and_are_nowhere_else(tmp_path: Path) 
             log = server.out + server.err
         everywhere = json.dumps(shown) + "".join(one.out + one.err for one in told) + log
         assert [value for value in planted if value in everywhere] == []
+        assert list(files_with({"Hello from a turn"}, tmp_path)), "the search finds what is in the log"
         # Beside the data directory lies what this test gave to stdin.
         assert [found for found in files_with(planted, tmp_path) if not found[1].endswith("/in")] == []
         for child in children:

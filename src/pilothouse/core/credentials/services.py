@@ -105,6 +105,9 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...] = ()
     scope_parameter: str = ""
 
+    def __repr__(self) -> str:
+        return f"Given({self.client_id})"
+
 
 def services(given: Mapping[str, Given]) -> dict[str, Service]:
     """The public ones, as they are set, and those that only settings know."""
