@@ -9,30 +9,27 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
+from functools import partial
 
-from pydantic_ai.direct import model_request, model_request_stream
+from pydantic_ai.direct import model_request
 from pydantic_ai.messages import FinishReason, ModelMessage, ModelRequest
-from pydantic_ai.models import ModelRequestParameters, StreamedResponse
-from pydantic_ai.models.openai import OpenAIStreamedResponse
 from pydantic_ai.tools import ToolDefinition
-from pydantic_ai.usage import RequestUsage
 
 from pilothouse.adapters.backends.llm import compaction
 from pilothouse.adapters.backends.llm.config import LlmConfig
 from pilothouse.adapters.backends.llm.conversation import characters, conversation, since_compaction
+from pilothouse.adapters.backends.llm.delegating import DELEGATE, TOOL, Errands, open_errands
 from pilothouse.adapters.backends.llm.failures import failure, too_long
 from pilothouse.adapters.backends.llm.hearing import Hearing
+from pilothouse.adapters.backends.llm.leg import Leg, Priced, definition, spent
 from pilothouse.adapters.backends.llm.provider import Provider
 from pilothouse.adapters.backends.llm.together import together
 from pilothouse.core.chat.backend import BackendEvent, Completed, Failed, Noticed, Paused, Spent
+from pilothouse.core.chat.message import ToolBlock
 from pilothouse.core.chat.request import BackendRequest, ChatModel
-from pilothouse.core.run.usage import Usage
-from pilothouse.core.tools.spec import ToolSpec
 from pilothouse.errors import BackendFailed
-
-Priced = Callable[[str, Usage], Usage]
 
 SUMMARY_S = 120.0
 """How long a summary may take."""
@@ -67,6 +64,11 @@ class Answering:
 
     async def _answer(self, request: BackendRequest) -> AsyncGenerator[Sequence[BackendEvent]]:
         model = self._named(request.model)
+        if errands := open_errands(request.blocks):
+            async with aclosing(self._errands(request, model, errands, _taken(request), ())) as steps:
+                async for some in steps:
+                    yield some
+            return
         summary = self._summaries.get(request.turn_id, "")
         asked = conversation(request, summary=summary)
         size = characters(asked, request.tools)
@@ -101,46 +103,49 @@ class Answering:
     async def _stream(
         self, request: BackendRequest, model: str, asked: list[ModelMessage]
     ) -> AsyncGenerator[Sequence[BackendEvent]]:
-        taken = {block.id for block in request.blocks if hasattr(block, "id")}
-        hearing = Hearing(taken)
-        parameters = ModelRequestParameters(function_tools=[definition(tool) for tool in request.tools])
-        async with model_request_stream(
-            self._provider.model(model),
-            asked,
-            model_settings=self._provider.settings,
-            model_request_parameters=parameters,
-        ) as stream:
-            async for event in stream:
-                cut = stream.finish_reason is not None and reason_of(stream) in (None, "length")
-                if events := list(hearing.hear(event, cut=cut)):
-                    yield events
-            reason, answer = reason_of(stream), stream.get()
-        ends: list[BackendEvent] = [self._spent(answer.usage, answer.model_name or model)]
-        if hearing.calls and reason is not None:
-            ends.append(Paused(checkpoint_id="", pending=tuple(hearing.calls)))
-        elif reason == "content_filter":
-            ends.append(Failed(message=f"{self._config.place} withheld the answer", code="content_filter"))
-        elif reason is not None:
-            if reason == "length":
-                ends.append(Noticed(kind="truncated", data={"reason": "the answer reached its longest length"}))
-            ends.append(Completed(reason="" if reason == "stop" else reason))
-        yield ends  # without a reason to end, it was cut off: the turn says so
+        """The model's answer, and a step of each subagent that it calls."""
+        taken = _taken(request)
+        tools = [definition(tool) for tool in request.tools]
+        delegates = bool(tools) and all(tool.name != DELEGATE for tool in tools)
+        hearing = Hearing(taken, its_own=frozenset({DELEGATE}) if delegates else frozenset())
+        leg = self._leg(model, asked, [*tools, TOOL] if delegates else tools, hearing)
+        async with aclosing(leg.said()) as events:
+            async for some in events:
+                yield some
+        ends: list[BackendEvent] = [spent(leg.usage, leg.answered_by, self._priced)]
+        called = [ToolBlock(id=one.id, name=one.name, arguments=one.arguments or {}) for one in hearing.own]
+        if leg.reason is None:
+            yield ends  # it was cut off: the turn says so
+        elif called:
+            yield ends
+            async with aclosing(self._errands(request, model, called, taken, hearing.calls)) as steps:
+                async for some in steps:
+                    yield some
+        else:
+            yield [*ends, *self._ends(leg.reason, hearing.calls)]
 
-    def _spent(self, usage: RequestUsage, model: str) -> Spent:
-        used = Usage(
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            cached_tokens=usage.cache_read_tokens,
-            cache_write_tokens=usage.cache_write_tokens,
-        )
-        priced = self._priced(model, used)
-        return Spent(
-            input_tokens=used.input_tokens,
-            output_tokens=used.output_tokens,
-            cached_tokens=used.cached_tokens,
-            model=model,
-            cost=None if priced.unpriced_tokens else priced.cost,
-        )
+    def _ends(self, reason: FinishReason, calls: Sequence[str]) -> Iterator[BackendEvent]:
+        if calls:
+            yield Paused(checkpoint_id="", pending=tuple(calls))
+        elif reason == "content_filter":
+            yield Failed(message=f"{self._config.place} withheld the answer", code="content_filter")
+        else:
+            if reason == "length":
+                yield Noticed(kind="truncated", data={"reason": "the answer reached its longest length"})
+            yield Completed(reason="" if reason == "stop" else reason)
+
+    async def _errands(
+        self, request: BackendRequest, model: str, errands: Sequence[ToolBlock], taken: set[str], calls: Sequence[str]
+    ) -> AsyncGenerator[Sequence[BackendEvent]]:
+        """A step of each subagent; then the turn is to bring what they, and ``calls``, have waited for."""
+        work = Errands(request, partial(self._leg, model), self._priced, lambda error: str(self._failed(error, model)))
+        async with aclosing(work.said(errands, taken)) as steps:
+            async for some in steps:
+                yield some
+        yield [Paused(checkpoint_id="", pending=(*calls, *work.waits_for))]
+
+    def _leg(self, model: str, asked: list[ModelMessage], tools: list[ToolDefinition], hearing: Hearing) -> Leg:
+        return Leg(self._provider.model(model), self._provider.settings, asked, tools, hearing)
 
     # Making a conversation shorter.
 
@@ -157,11 +162,11 @@ class Answering:
                 if not too_long(error) or most <= compaction.SMALLEST:
                     raise self._failed(error, model) from error
                 most = max(compaction.SMALLEST, most // 2)
-        summary, spent = answer
+        summary, used = answer
         self._summaries[request.turn_id] = summary or "(nothing worth keeping)"
         while len(self._summaries) > _SUMMARIES:
             self._summaries.popitem(last=False)
-        yield [spent, Noticed(kind="compaction_done", data={"summary": self._summaries[request.turn_id]})]
+        yield [used, Noticed(kind="compaction_done", data={"summary": self._summaries[request.turn_id]})]
 
     def _shortened(self, request: BackendRequest, model: str) -> list[ModelMessage]:
         asked = conversation(request, summary=self._summaries[request.turn_id])
@@ -174,7 +179,9 @@ class Answering:
         question: list[ModelMessage] = [ModelRequest.user_text_prompt(prompt)]
         async with asyncio.timeout(SUMMARY_S):
             answer = await model_request(self._provider.model(model), question, model_settings=self._provider.settings)
-        return _THINKING.sub("", answer.text or "").strip(), self._spent(answer.usage, answer.model_name or model)
+        return _THINKING.sub("", answer.text or "").strip(), spent(
+            answer.usage, answer.model_name or model, self._priced
+        )
 
     def _too_much(self, model: str) -> str:
         return (
@@ -214,19 +221,8 @@ class Answering:
         return error if isinstance(error, BackendFailed) else failure(error, self._config, model)
 
 
-def reason_of(stream: StreamedResponse) -> FinishReason | None:
-    """Why the answer has ended, as its server says. The library makes one up for chat completions that just end, and
-    what was cut off would pass for whole."""
-    told = stream.provider_details or {}
-    if isinstance(stream, OpenAIStreamedResponse) and "finish_reason" not in told and "refusal" not in told:
-        return None
-    return stream.finish_reason
-
-
-def definition(tool: ToolSpec) -> ToolDefinition:
-    """``strict``: providers would change the schema, and no tool is asked whether it minds."""
-    schema = {"type": "object", "properties": {}, **tool.parameters}
-    return ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=schema, strict=False)
+def _taken(request: BackendRequest) -> set[str]:
+    return {block.id for block in request.blocks if isinstance(block, ToolBlock)}
 
 
 def title_of(text: str) -> str:

@@ -21,7 +21,8 @@ from pilothouse.core.chat.request import BackendRequest, ChatModel, ToolReport
 from pilothouse.errors import BackendFailed, Unavailable
 
 if TYPE_CHECKING:
-    from pilothouse.adapters.backends.llm.answering import Answering, Priced
+    from pilothouse.adapters.backends.llm.answering import Answering
+    from pilothouse.adapters.backends.llm.leg import Priced
 
 T = TypeVar("T")
 

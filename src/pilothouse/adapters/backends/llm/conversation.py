@@ -55,6 +55,14 @@ def conversation(request: BackendRequest, *, summary: str = "", most: int | None
     return build.whole(request.instructions)
 
 
+def lane_of(request: BackendRequest, lane: str, task: str, instructions: str, *, flat: bool) -> list[ModelMessage]:
+    """The conversation of a subagent: its task, and what it has said and done."""
+    build = _Build(flat=flat, given={}, most=None, lane=lane)
+    build.ask([task])
+    build.blocks(request.blocks, before=request.call)
+    return build.whole(instructions)
+
+
 def since_compaction(history: Sequence[Message]) -> list[Message]:
     """Without what a summary stands for; the first message then has that summary as its own words."""
     turn = next((message.turn_id for message in reversed(history) if message.compaction), None)
@@ -67,12 +75,13 @@ def since_compaction(history: Sequence[Message]) -> list[Message]:
 
 
 class _Build:
-    def __init__(self, *, flat: bool, given: Mapping[str, GivenResult], most: int | None) -> None:
+    def __init__(self, *, flat: bool, given: Mapping[str, GivenResult], most: int | None, lane: str = "") -> None:
         self.given = dict(given)
         """Results that have found no call yet."""
         self._flat = flat
         """No tools are offered: providers refuse calls of tools that are not, so they are told as text."""
         self._most = most
+        self._lane = lane
         self._messages: list[ModelMessage] = []
         self._ids: set[str] = set()
 
@@ -98,7 +107,7 @@ class _Build:
     def blocks(self, blocks: Iterable[Block], before: int | None = None) -> None:
         """What a turn brought: per request what was said meanwhile, the answer, and what came of its calls. With
         ``before``, only of earlier requests: what is said with this one is told elsewhere."""
-        heard = [block for block in blocks if not _of_lane(block)]
+        heard = [block for block in blocks if _lane(block) == self._lane]
         of_call = attrgetter("call")
         unheard = [block for block in heard if isinstance(block, SteeringBlock) and not block.call]
         for call, group in groupby(sorted((b for b in heard if b not in unheard), key=of_call), key=of_call):
@@ -175,8 +184,8 @@ def _numbered(name: str) -> Iterator[str]:
         number += 1
 
 
-def _of_lane(block: Block) -> bool:
-    return not isinstance(block, SteeringBlock) and bool(block.lane)
+def _lane(block: Block) -> str:
+    return "" if isinstance(block, SteeringBlock) else block.lane
 
 
 def shortened(text: str, most: int | None) -> str:

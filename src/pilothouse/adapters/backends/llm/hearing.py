@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -35,30 +35,35 @@ _SHOWN = 200
 
 
 class Hearing:
-    """``taken``: ids of calls of this turn's earlier requests. Some servers count from nought each time."""
+    """``taken``: ids of calls that the turn has; those of this answer are added. Some servers count from nought each
+    time. ``its_own``: tools that the backend executes."""
 
-    def __init__(self, taken: Collection[str] = ()) -> None:
-        self._taken = set(taken)
+    def __init__(self, taken: set[str], lane: str = "", its_own: frozenset[str] = frozenset()) -> None:
+        self._taken = taken
+        self._lane = lane
+        self._its_own = its_own
         self._ids: dict[int, str] = {}
         self.calls: list[str] = []
-        """The calls of this answer, whole ones and those that went wrong."""
+        """The calls of this answer for somebody else to execute, and those that went wrong."""
+        self.own: list[ToolCalled] = []
+        """Those for the backend itself."""
 
     def hear(self, event: ModelResponseStreamEvent, *, cut: bool) -> Iterator[BackendEvent]:
         """``cut``: the answer has ended by now, for want of room."""
         match event:
             case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
                 if text:
-                    yield Said(text)
+                    yield Said(text, self._lane)
             case PartStartEvent(part=ThinkingPart(content=text)):
-                yield Thought(text, begins=True)
+                yield Thought(text, self._lane, begins=True)
             case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=more)):
                 if more:
-                    yield Thought(more)
+                    yield Thought(more, self._lane)
             case PartEndEvent(part=ThinkingPart()):
-                yield Thought(ends=True)
+                yield Thought(lane=self._lane, ends=True)
             case PartStartEvent(index=index, part=ToolCallPart() as part):
                 id = self._ids[index] = self._own(part.tool_call_id)
-                yield ToolGenerating(id=id, name=part.tool_name)
+                yield ToolGenerating(id=id, name=part.tool_name, lane=self._lane)
                 yield from self._arguments(index, part.args)
             case PartDeltaEvent(index=index, delta=ToolCallPartDelta(args_delta=args)):
                 yield from self._arguments(index, args)
@@ -68,17 +73,24 @@ class Hearing:
     def _arguments(self, index: int, args: Any) -> Iterator[BackendEvent]:
         delta = args if isinstance(args, str) else json.dumps(args) if args else ""
         if delta:
-            yield ToolArguments(id=self._ids[index], delta=delta)
+            yield ToolArguments(id=self._ids[index], delta=delta, lane=self._lane)
 
     def _called(self, id: str, part: ToolCallPart, cut: bool) -> Iterator[BackendEvent]:
-        self.calls.append(id)
         arguments, wrong = _read(part.args)
         if cut:
             wrong = "The answer was cut off in the middle of this call, so it was not executed. Make it shorter."
+        own = part.tool_name in self._its_own
+        called = ToolCalled(
+            id=id, name=part.tool_name, arguments=arguments, lane=self._lane, executor="subagent" if own else ""
+        )
+        if own and not wrong:
+            self.own.append(called)
+        else:
+            self.calls.append(id)
         if wrong:  # its result first: so nobody executes it, and the model hears why
-            yield ToolCalled(id=id, name=part.tool_name, partial=True)
-            yield ToolAnswered(id=id, name=part.tool_name, success=False, error=wrong)
-        yield ToolCalled(id=id, name=part.tool_name, arguments=arguments)
+            yield ToolCalled(id=id, name=part.tool_name, partial=True, lane=self._lane)
+            yield ToolAnswered(id=id, name=part.tool_name, success=False, error=wrong, lane=self._lane)
+        yield called
 
     def _own(self, id: str) -> str:
         own, number = id, 2
