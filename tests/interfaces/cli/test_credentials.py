@@ -140,6 +140,19 @@ def test_an_account_is_connected_by_the_answer_that_has_the_right_state(
     assert "mine" not in said.out + said.err
 
 
+def test_a_service_may_know_this_machine_by_another_name(
+    owner: FakeOwner, say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun(owner)
+    browser = Browser(owner, "?state=state-1&code=mine")
+    monkeypatch.setattr("webbrowser.open", browser.open)
+    assert say("credentials", "connect", "slack", "--host", "localhost").code == 0
+    browser.thread.join()
+    asked = {path: body for _, path, body in owner.asked}
+    assert asked["/api/credentials/connect"]["redirectUri"].startswith("http://localhost:")
+    assert say("credentials", "connect", "slack", "--host", "evil.example").code == 2
+
+
 def test_who_does_not_agree_connects_nothing(owner: FakeOwner, say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     begun(owner)
     browser = Browser(owner, "?state=state-1&error=access_denied")

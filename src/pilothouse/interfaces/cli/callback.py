@@ -31,9 +31,9 @@ class Callback:
         self.server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
         self.server.daemon_threads = True
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server.server_port}{PATH}"
+    def url(self, host: str) -> str:
+        """Where it listens, for somebody who calls this machine that."""
+        return f"http://{host}:{self.server.server_port}{PATH}"
 
     def code(self, within_s: float) -> str:
         """What the service answered. Raises ``Refused`` when the person did not agree, or nothing came."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 import time
 import webbrowser
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -79,6 +79,10 @@ def connect(
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, help="Where to listen for the answer; by default a free port.")
     ] = 0,
+    host: Annotated[
+        Literal["127.0.0.1", "localhost"],
+        typer.Option("--host", help="What the service was told that this machine is called."),
+    ] = "127.0.0.1",
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print where to go.")] = False,
     as_json: AsJson = False,
     data_dir: DataDir = None,
@@ -86,7 +90,7 @@ def connect(
     """Connect an account: a browser of this machine asks its person to agree."""
     owner = owner_of(data_dir)
     with listening(port) as callback:
-        body = {"service": service, "redirectUri": callback.url} | _given(account)
+        body = {"service": service, "redirectUri": callback.url(host)} | _given(account)
         begun = owner.post("/api/credentials/connect", body)
         callback.state = begun["state"]
         note(f"Agree in a browser on this machine: {begun['authorizeUrl']}")
