@@ -1,0 +1,86 @@
+"""One request to a model: asked, heard, and why it ended."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, field
+
+from pydantic_ai.direct import model_request_stream
+from pydantic_ai.messages import FinishReason, ModelMessage
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.models.openai import OpenAIStreamedResponse
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.usage import RequestUsage
+
+from pilothouse.adapters.backends.llm.hearing import Hearing
+from pilothouse.core.chat.backend import BackendEvent, Said, Spent
+from pilothouse.core.run.usage import Usage
+from pilothouse.core.tools.spec import ToolSpec
+
+Priced = Callable[[str, Usage], Usage]
+
+
+@dataclass(slots=True)
+class Leg:
+    """What is asked, and, once it was heard, how it ended. ``reason`` None: its server did not say that it has."""
+
+    model: Model
+    settings: ModelSettings
+    asked: list[ModelMessage]
+    tools: list[ToolDefinition]
+    hearing: Hearing
+    text: str = ""
+    reason: FinishReason | None = None
+    usage: RequestUsage = field(default_factory=RequestUsage)
+    answered_by: str = ""
+
+    async def said(self) -> AsyncGenerator[Sequence[BackendEvent]]:
+        """Ask. Raises what the library does."""
+        async with model_request_stream(
+            self.model,
+            self.asked,
+            model_settings=self.settings,
+            model_request_parameters=ModelRequestParameters(function_tools=self.tools),
+        ) as stream:
+            async for event in stream:
+                cut = stream.finish_reason is not None and reason_of(stream) in (None, "length")
+                if events := list(self.hearing.hear(event, cut=cut)):
+                    self.text += "".join(one.text for one in events if isinstance(one, Said))
+                    yield events
+            answer = stream.get()
+            self.reason, self.usage = reason_of(stream), answer.usage
+            self.answered_by = answer.model_name or self.model.model_name
+
+
+def reason_of(stream: StreamedResponse) -> FinishReason | None:
+    """Why the answer has ended, as its server says. The library makes one up for chat completions that just end, and
+    what was cut off would pass for whole."""
+    told = stream.provider_details or {}
+    if isinstance(stream, OpenAIStreamedResponse) and "finish_reason" not in told and "refusal" not in told:
+        return None
+    return stream.finish_reason
+
+
+def definition(tool: ToolSpec) -> ToolDefinition:
+    """``strict``: providers would change the schema, and no tool is asked whether it minds."""
+    schema = {"type": "object", "properties": {}, **tool.parameters}
+    return ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=schema, strict=False)
+
+
+def spent(usage: RequestUsage, model: str, priced: Priced) -> Spent:
+    """What a request used, with its price where one is known."""
+    used = Usage(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cached_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+    )
+    costed = priced(model, used)
+    return Spent(
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        cached_tokens=used.cached_tokens,
+        model=model,
+        cost=None if costed.unpriced_tokens else costed.cost,
+    )
