@@ -181,7 +181,7 @@ def test_what_belongs_to_others_is_not_there_whichever_route_is_tried() -> None:
     async def journey() -> None:
         async with owned() as found, await keyed(found.at, "bob", Scope.APPROVE) as bob:
             rows = [await found.at.services.queries.run(found.names[name]) for name in ("run_id", "turn_id")]
-            secrets = {found.names[name] for name in IDS} | {"private", "ann"}
+            secrets = {found.names[name] for name in IDS} | {"private", '"ann"'}
             for route in sorted(set(ROUTES) - {ENDLESS}):
                 answered = await found.ask(bob, route)
                 if route in ALONE:
