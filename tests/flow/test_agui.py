@@ -37,6 +37,11 @@ rules:
     steps:
       - say: "Half an ans"
       - fail: {message: "the model is gone", code: model_gone}
+  - when: {contains: colour}
+    steps:
+      - say: "I ask the page. "
+      - call: {tool: pick_colour, arguments: {from: [red, blue]}}
+      - say: "A good one."
 otherwise:
   - say: "Hello there."
 """
@@ -54,7 +59,14 @@ class Server:
         made = at.ask("keys", "create", "--name", "agui", "--scope", "approve")
         self.key = str(made["key"])
 
-    def talk(self, *messages: str, thread: str | None = None, answer: Any = None, key: str | None = None) -> Any:
+    def talk(
+        self,
+        *messages: str,
+        thread: str | None = None,
+        answer: Any = None,
+        key: str | None = None,
+        tools: list[dict[str, Any]] | None = None,
+    ) -> Any:
         """What the client got: its events, the messages it made of them, and what it complained of."""
         asked = {
             "url": f"{self.url}/api/agui",
@@ -62,6 +74,7 @@ class Server:
             "messages": messages,
             **({"threadId": thread} if thread else {}),
             **({"answer": answer} if answer is not None else {}),
+            **({"tools": tools} if tools else {}),
         }
         done = subprocess.run(
             self._command, input=json.dumps(asked), capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False
@@ -166,6 +179,20 @@ def test_a_subagent_is_told_apart_and_closed(server: Server) -> None:
     within = [event for event in of(told, "TEXT_MESSAGE_CONTENT") if event.get("subagentRunId")]
     assert "".join(event["delta"] for event in within) == "found it"
     assert len(of(told, "SUBAGENT_FINISHED")) == 1
+
+
+def test_a_tool_of_the_client_ends_the_run_and_its_result_comes_with_the_next(server: Server) -> None:
+    tool = {"name": "pick_colour", "description": "Let the user pick", "parameters": {"type": "object"}}
+    told = server.talk("which colour?", tools=[tool])
+    assert told["errors"] == []
+    first, second = of(told, "RUN_FINISHED")
+    [call] = of(told, "TOOL_CALL_START")
+    assert call["toolCallName"] == "pick_colour"
+    assert first["outcome"] == {"type": "success", "pendingToolCallIds": [call["toolCallId"]]}
+    assert second["outcome"] == {"type": "success"}
+    assert of(told, "TOOL_CALL_RESULT") == []
+    assert server.client.chats.list()[0].active_stream_id is None
+    assert [message["role"] for message in told["messages"]][-2:] == ["tool", "assistant"], told["messages"]
 
 
 def test_a_turn_that_fails_is_a_run_that_does_and_keeps_what_came(server: Server) -> None:

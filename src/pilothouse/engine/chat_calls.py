@@ -73,7 +73,7 @@ class ChatCalls:
         }
         return BackendRequest(
             **shared,
-            tools=await self._tools.named(effect.tools),
+            tools=(*await self._tools.named(effect.tools), *effect.client_tools),
             instructions=instructions(effect),
             history=await self._history.before(effect.turn_id, effect.chat_id),
         )

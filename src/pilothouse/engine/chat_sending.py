@@ -12,10 +12,10 @@ import msgspec
 
 from pilothouse.core.auth.principals import Principal, Scope
 from pilothouse.core.auth.refusals import NeedsScope
-from pilothouse.core.chat.calls import GivenResult, OnApproval
+from pilothouse.core.chat.calls import GivenResult, Offered, OnApproval
 from pilothouse.core.chat.events import TurnReceived
 from pilothouse.core.tools.policy import Mode
-from pilothouse.core.tools.spec import Permit
+from pilothouse.core.tools.spec import Permit, ToolSpec
 from pilothouse.engine.chat_documents import ChatDocument, Titled
 from pilothouse.engine.chat_history import PastTurn
 from pilothouse.engine.chat_ports import Backend
@@ -91,7 +91,7 @@ class Sending:
             backend=self._backend.name,
             features=features,
             model=chat.model,
-            tools=self._tools.offered(chat.mode, chat.permits, permits),
+            tools=_offered(self._tools.offered(chat.mode, chat.permits, permits), send.client_tools),
             workflow_id=chat.workflow_id,
             workspace=chat.workspace,
             attachments=send.attachments,
@@ -136,6 +136,12 @@ class Sending:
             raise BadInput(error.message, field="workspace", fix=error.fix) from error
 
 
+def _offered(ours: tuple[Offered, ...], theirs: tuple[ToolSpec, ...]) -> tuple[Offered, ...]:
+    """The server's tools, and the client's of other names."""
+    names = {offered.name for offered in ours}
+    return (*ours, *(Offered(name=spec.name, spec=spec) for spec in theirs if spec.name not in names))
+
+
 def check_size(send: Send) -> None:
     """Raises ``BadInput`` for what is no message, or too large for one."""
     if not send.message.strip() and not send.tool_results:
@@ -144,11 +150,12 @@ def check_size(send: Send) -> None:
         raise BadInput(f"is longer than {LONGEST_MESSAGE} characters", field="message", fix="put it into a file")
     if not 1 <= send.timeout_ms <= LONGEST_TIMEOUT_MS:
         raise BadInput("is no time a turn may take", field="timeout", fix=f"1 to {LONGEST_TIMEOUT_MS} milliseconds")
-    for field, extras in (("attachments", send.attachments), ("context", send.context)):
-        if len(extras) > MOST_EXTRAS:
+    for field, given in (("attachments", send.attachments), ("context", send.context)):
+        if len(given) > MOST_EXTRAS:
             raise BadInput(f"are more than {MOST_EXTRAS}", field=field, fix="give fewer")
     try:
-        size = len(msgspec.json.encode((send.message, send.attachments, send.context, send.tool_results)))
+        extras = (send.attachments, send.context, send.tool_results, send.client_tools)
+        size = len(msgspec.json.encode((send.message, *extras)))
     except (UnicodeEncodeError, TypeError, ValueError) as error:
         raise BadInput(f"is no text that can be kept: {error}", field="message", fix="send valid Unicode") from None
     if size > LARGEST_EXTRAS:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from pilothouse.core.chat.calls import GivenResult, OnApproval
-from pilothouse.core.tools.spec import Permit
+from pilothouse.core.tools.spec import Permit, ToolSpec
 
 
 class Send(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +37,8 @@ class Send(msgspec.Struct, frozen=True, kw_only=True):
     timeout_ms: int = 300_000
     headless: bool = False
     tool_results: tuple[GivenResult, ...] = ()
+    client_tools: tuple[ToolSpec, ...] = ()
+    """Tools that whoever sends it executes; their results come as ``tool_results`` of the next message."""
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

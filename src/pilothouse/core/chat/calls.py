@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from pilothouse.core.tools.spec import Permit
+from pilothouse.core.tools.spec import Permit, ToolSpec
 
 
 class RunBy(StrEnum):
@@ -58,6 +58,8 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     permit: Permit = Permit.ALLOW
     repeatable: bool = False
     timeout_ms: int = 60_000
+    spec: ToolSpec | None = None
+    """A tool of whoever sent the message, who executes it: the turn ends with its calls pending."""
 
 
 class Features(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

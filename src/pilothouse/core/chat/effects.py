@@ -14,6 +14,7 @@ import msgspec
 from pilothouse.core.chat.calls import BackendEnd, CallReason, GivenResult
 from pilothouse.core.chat.message import Block
 from pilothouse.core.run.contract import Effect
+from pilothouse.core.tools.spec import ToolSpec
 
 
 class CallBackend(Effect, frozen=True, kw_only=True):
@@ -32,6 +33,8 @@ class CallBackend(Effect, frozen=True, kw_only=True):
     model: str
     tools: tuple[str, ...]
     """Names of the tools that the turn offers."""
+    client_tools: tuple[ToolSpec, ...] = ()
+    """Those of them that whoever sent the message executes."""
     blocks: tuple[Block, ...]
     results: tuple[GivenResult, ...]
     answered: tuple[str, ...]

@@ -11,7 +11,7 @@ from pilothouse.core.chat.approvals import approval, over, policy
 from pilothouse.core.chat.calls import BackendEnd, CallReason, CallStatus, OnApproval, RunBy
 from pilothouse.core.chat.endings import failure, looping, timed_out, why_cancelled
 from pilothouse.core.chat.events import BackendCalled, SteeringApplied, ToolEnded, ToolStarted
-from pilothouse.core.chat.routing import responds
+from pilothouse.core.chat.routing import for_others, responds
 from pilothouse.core.chat.state import Request, ToolCall, TurnState, steer_key
 from pilothouse.core.run import control
 from pilothouse.core.run.events import Event, RunFinished, WaitClosed, WaitOpened
@@ -63,7 +63,7 @@ def _judge(state: TurnState, call: ToolCall) -> Iterator[Event]:
     if call.status is not CallStatus.PENDING or not facts.auto_execute:
         return
     if call.run_by is RunBy.CLIENT:
-        if facts.headless:
+        if facts.headless and not for_others(state, call.run_by, call.name):
             yield over(
                 state, call, CallStatus.SKIPPED, "no_client", f"{call.name} runs in a client, and none is attached"
             )
@@ -106,8 +106,8 @@ def leftovers(state: TurnState, last: Request) -> list[Event]:
 
 def _next(state: TurnState, last: Request) -> Sequence[Event]:
     if waiting := [call for call in state.live.values() if call.ours and not call.answered]:
-        for_others = not state.facts.auto_execute and all(call.status is CallStatus.PENDING for call in waiting)
-        return _finish(state, pending=True) if for_others and not state.open else ()
+        left = all(call.status is CallStatus.PENDING and for_others(state, call.run_by, call.name) for call in waiting)
+        return _finish(state, pending=True) if left and not state.open else ()
     if steering_open(state):
         return ()
     if last.end is BackendEnd.PAUSED:

@@ -142,7 +142,7 @@ class _Hearing:
                 run_by=runner,
                 permit=permit(self._state, name, runner),
                 ui=plain(said.ui),
-                report=waits and for_others(self._state, runner) and arguments is not None,
+                report=waits and for_others(self._state, runner, name) and arguments is not None,
             )
         )
         if arguments is None and runner is not RunBy.BACKEND:

@@ -44,6 +44,7 @@ def call_backend(state: TurnState, event: BackendCalled, asked: CallReason) -> C
         mode=facts.mode,
         model=facts.model,
         tools=tuple(state.offered),
+        client_tools=tuple(one.spec for one in state.offered.values() if one.spec is not None),
         blocks=blocks_of(state),
         results=facts.tool_results,
         answered=event.results,

@@ -37,8 +37,8 @@ def run_by(state: TurnState, said: ToolCalled, name: str) -> RunBy:
     """A tool that the turn offers is the server's to execute, whatever the backend has of the same name."""
     if state.facts.features.own_tools or said.executor in _ITS_OWN:
         return RunBy.BACKEND
-    if name in state.offered:
-        return RunBy.SERVER
+    if (offered := state.offered.get(name)) is not None:
+        return RunBy.SERVER if offered.spec is None else RunBy.CLIENT
     if name in SUBAGENTS or responds(name):
         return RunBy.BACKEND
     if said.executor == "client" or said.ui.get("clientExecutable") is True:
@@ -61,6 +61,9 @@ def permit(state: TurnState, name: str, runner: RunBy) -> Permit:
     return offered.permit
 
 
-def for_others(state: TurnState, runner: RunBy) -> bool:
+def for_others(state: TurnState, runner: RunBy, name: str) -> bool:
     """Nobody executes it during the turn, which ends with it pending: whoever sent the message said so."""
-    return runner is not RunBy.BACKEND and not state.facts.auto_execute
+    if runner is RunBy.BACKEND:
+        return False
+    offered = state.offered.get(name)
+    return not state.facts.auto_execute or (offered is not None and offered.spec is not None)

@@ -22,6 +22,7 @@ from pilothouse.core.auth.principals import Principal
 from pilothouse.core.chat.agui import PROTOCOL, Projection, read_interrupt_id
 from pilothouse.core.chat.agui_messages import messages_snapshot
 from pilothouse.core.chat.calls import GivenResult
+from pilothouse.core.tools.spec import ToolSpec
 from pilothouse.engine.chat_values import Send
 from pilothouse.engine.keyed import keyed_id
 from pilothouse.engine.queries import Queries
@@ -63,6 +64,17 @@ class AguiContext(_Lenient):
     value: str = ""
 
 
+class AguiTool(_Lenient):
+    name: Name
+    description: str = ""
+    parameters: Any = None
+
+    @property
+    def spec(self) -> ToolSpec:
+        schema = self.parameters if isinstance(self.parameters, dict) else {"type": "object", "properties": {}}
+        return ToolSpec(name=self.name, description=self.description, parameters=schema)
+
+
 class AguiResume(_Lenient):
     """An answer to an interrupt. ``payload``: ``{answer, arguments?, message?}``, ``{approved: bool}``, or the answer
     alone."""
@@ -97,6 +109,7 @@ class RunAgentInput(_Lenient):
     run_id: Name
     messages: list[AguiMessage] = []
     context: list[AguiContext] = []
+    tools: list[AguiTool] = Field(default=[], description="Tools that the client executes.")
     resume: list[AguiResume] = []
     forwarded_props: Any = Field(
         default=None, description="`model`, `command`, `workflowId` and `workspace`, where a message shall say them."
@@ -161,6 +174,7 @@ def make_agui(services: Services, keepalive: float) -> APIRouter:
                 workspace=props.get("workspace"),
                 context=tuple({"type": each.description, "content": each.value} for each in body.context),
                 tool_results=tail,
+                client_tools=tuple(tool.spec for tool in body.tools),
             ),
             principal,
         )
