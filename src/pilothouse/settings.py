@@ -145,8 +145,8 @@ class Settings(BaseSettings):
     backend_api_key: SecretStr = Field(default=SecretStr(""), description="Of a `remote` backend: its key.")
     llm_provider: str = Field(
         default="",
-        description="Of the backend `llm`: `openai` (the default; whoever speaks chat completions), `openai-responses`, "
-        "`anthropic` or `ollama`.",
+        description="Of the backend `llm`: `openai` (the default; whoever speaks chat completions), "
+        "`openai-responses`, `anthropic` or `ollama`.",
     )
     llm_base_url: Annotated[str, AfterValidator(_endpoint)] = Field(
         default="", description="Of the backend `llm`: its address; by default the provider's own."
