@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 from tests.interfaces.http.talking import talking
 from tests.interfaces.http.test_docs import typed
 
+from pilothouse.interfaces.http import chat_bodies
+from pilothouse.interfaces.http.bodies import Body
 from pilothouse.interfaces.http.chat_bodies import HeadlessMessage
 
 PAGE = (Path(__file__).parents[3] / "docs/chat.md").read_text(encoding="utf-8")
@@ -30,3 +33,16 @@ def test_the_page_names_every_type_of_what_is_shown() -> None:
 def test_the_page_names_every_field_of_a_request() -> None:
     names = {field.alias or name for name, field in HeadlessMessage.model_fields.items()}
     assert {name for name in names if f"`{name}`" not in PAGE} == set()
+
+
+def test_every_example_of_a_body_is_one() -> None:
+    bodies = [each for each in vars(chat_bodies).values() if isinstance(each, type) and issubclass(each, Body)]
+    examples = [(each, example) for each in bodies for example in _examples(each)]
+    assert len(examples) > 12
+    for body, example in examples:
+        body.model_validate(example)
+
+
+def _examples(body: type[Body]) -> list[dict[str, Any]]:
+    found: dict[str, Any] = body.model_json_schema()
+    return list(found.get("examples", ()))

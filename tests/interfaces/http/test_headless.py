@@ -34,6 +34,7 @@ from pilothouse.core.workflow.document import Workflow
 from pilothouse.engine.keys import Keys
 from pilothouse.engine.workflow_tools import workflow_tools
 from pilothouse.errors import BackendFailed
+from pilothouse.interfaces.http import headless
 from pilothouse.interfaces.http.api import ChatFlags
 
 
@@ -255,7 +256,7 @@ def test_it_answers_504_at_its_timeout_and_keeps_what_was_said_and_done() -> Non
     async def journey() -> None:
         world = talking(calls("look", text="First. "), (Said("Then "), NEVER))
         async with inside(world) as at:
-            found = failure(await ask(at.client, timeout=300), 504, "timeout")
+            found = failure(await ask(at.client, timeout=1500), 504, "timeout")
             assert found["content"] == "First. Then "
             assert [call["status"] for call in found["toolCalls"]] == ["success"]
             assert len(backend_of(world).open) == 0
@@ -342,10 +343,27 @@ def test_who_hung_up_and_can_ask_again_finds_the_turn_going_on(tmp_path: Path) -
             await eventually(lambda: len(backend_of(world).open) == 1)
             asked.cancel()
             again = asyncio.ensure_future(ask(at.client, messageId="m-1"))
-            await asyncio.sleep(0.05)  # long enough to be stopped by mistake
             backend_of(world).go_on()
             assert (await again).json()["content"] == "Hm."
             assert len(backend_of(world).requests) == 1
+
+    run(journey())
+
+
+def test_who_hung_up_and_does_not_ask_again_has_it_ended_after_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(headless, "_RETURN_S", 0.05)
+
+    async def journey() -> None:
+        world = talking((Said("Hm"), NEVER))
+        async with served(tmp_path, world) as at:
+            asked = asyncio.ensure_future(ask(at.client, messageId="m-1"))
+            await eventually(lambda: len(backend_of(world).open) == 1)
+            asked.cancel()
+            await eventually(lambda: len(backend_of(world).open) == 0)
+            again = failure(await ask(at.client, messageId="m-1"), 500)  # which tells what became of it
+            assert (again["content"], again["status"]) == ("Hm", "stopped")
 
     run(journey())
 
