@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.flow import make_repo
 
 from pilothouse.adapters.agents.environment import HostEnvironment
 from pilothouse.adapters.store.output import FileLogStore
@@ -216,6 +217,22 @@ def test_a_command_that_only_looks_changes_nothing_and_reaches_nothing(told: Tol
         assert (await look("cat < /dev/tcp/127.0.0.1/22"))["exitCode"] != 0
         assert [path.name for path in machine.workspace.iterdir()] == ["file.txt"]
         machine.nothing_is_left()
+
+    told(story)
+
+
+@pytest.mark.skipif(bool(why_not()), reason="commands cannot be confined on this machine")
+def test_history_is_looked_at_and_not_changed(told: Told) -> None:
+    async def story(machine: Machine) -> None:
+        machine.workspace.rmdir()
+        repo = make_repo(machine.workspace)
+        before = {path: path.stat().st_mtime_ns for path in machine.workspace.rglob("*")}
+        looked = await machine.call("git log --format=%s && git status --short", "run_readonly_shell")
+        assert looked.result["output"] == "start\n"
+        changed = await machine.call("git commit --allow-empty -m x; git branch other", "run_readonly_shell")
+        assert changed.result["exitCode"] != 0
+        assert repo.git("branch", "--format=%(refname:short)").split() == ["main"]
+        assert {path: path.stat().st_mtime_ns for path in machine.workspace.rglob("*")} == before
 
     told(story)
 
