@@ -12,7 +12,7 @@ import hashlib
 import logging
 import os
 import secrets
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -160,7 +160,9 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
             worktree_root=worktree_root,
         )
         await stack.enter_async_context(in_background(janitor.run()))
-        await stack.enter_async_context(in_background(_warm_up(end_left_over(executor, logs, shells, str(epoch)))))
+        await stack.enter_async_context(
+            in_background(_warm_up(lambda: end_left_over(executor, logs, shells, str(epoch))))
+        )
         queries = Queries(supervisor, store, supervisor.hub, logs, git)
         workflows = Workflows(store=store, plans=plans, clock=clock, ids=ids)
         runs, access = Runs(supervisor, store, chat_turns), Access(store)
@@ -243,10 +245,10 @@ def _worktree_root(asked: Path | None, data_dir: Path) -> Path:
     return asked / f"pilothouse-{hashlib.sha256(os.fsencode(data_dir.resolve())).hexdigest()[:8]}"
 
 
-async def _warm_up(first: Coroutine[Any, Any, None]) -> None:
+async def _warm_up(first: Callable[[], Awaitable[None]]) -> None:
     """Have a warden before the first node needs one, by asking it something."""
     try:
-        await first
+        await first()
     except PilothouseError as error:
         log.warning("warden.unreachable", exc_info=error)  # the first node will say so too
 
