@@ -8,6 +8,7 @@ import json
 import sqlite3
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from tests.support.flow import Repo, engine, eventually, finished, is_a, make_repo, run, until
@@ -95,7 +96,11 @@ SCRIPT = {
                     "call": [
                         {
                             "tool": "http_request",
-                            "arguments": {"url": "{url}", "headers": {"Authorization": "Bearer {{SERVICE_TOKEN}}"}},
+                            "arguments": {
+                                "url": "{url}",
+                                "headers": {"Authorization": "Bearer {{SERVICE_TOKEN}}"},
+                                "query": {"key": "{{SERVICE_TOKEN}}"},
+                            },
                         },
                         {
                             "tool": "run_shell",
@@ -252,6 +257,7 @@ def test_a_secret_is_used_and_found_nowhere(
         assert secret not in dump
         assert json.dumps(secret)[1:-1] not in dump
         assert base64.b64encode(secret.encode()).decode()[:-4] not in dump
+        assert quote(secret, safe="") not in dump
         assert files_with(secret, data, repo.path) == []
 
 

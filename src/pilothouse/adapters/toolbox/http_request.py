@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 import zlib
 from collections.abc import Iterable, Mapping
@@ -76,6 +77,8 @@ class HttpRequestTool:
     def __init__(self, allow: Iterable[str] = (), *, verify: Any = True) -> None:
         """``allow``: see ``addresses.read_rules``; ``verify``: an SSL context that trusts others than the system does.
         Raises ``BadInput``."""
+        for name in ("httpx", "httpcore"):  # they log addresses and headers, in which credentials stand by then
+            logging.getLogger(name).setLevel(logging.WARNING)
         self._rules = addresses.read_rules(allow)
         self._verify = verify
 
