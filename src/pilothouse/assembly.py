@@ -12,6 +12,7 @@ import hashlib
 import logging
 import os
 import secrets
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -117,6 +118,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
                 before=history.before,
                 known_of=KnownInLog(store, REGISTRY),
                 folder=lambda chat_id: str(private_dir(private_dir(data_dir / "chats") / chat_id)),
+                remove=lambda chat_id: shutil.rmtree(data_dir / "chats" / chat_id, ignore_errors=True),
                 permissions=Permissions(settings.agent_permissions),
             )
         else:

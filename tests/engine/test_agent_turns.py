@@ -231,6 +231,21 @@ def test_an_agent_that_survives_a_restart_is_followed_and_nothing_is_heard_twice
     run(test)
 
 
+def test_a_deleted_chat_leaves_nothing_of_its_agent() -> None:
+    machine = Agent(Text(text="One."), DONE)
+
+    async def test() -> None:
+        async with machine.engine() as services:
+            result = await answered(services)
+            assert machine.agents.private
+            assert result.chat_id is not None
+            await services.chats.delete(result.chat_id, THE_LOCAL_USER)
+            assert not machine.agents.private
+            assert await machine.logs.size(f"{result.turn_id}/agent/1/answer") == 0
+
+    run(test)
+
+
 def test_where_only_looking_is_asked_for_it_may_change_nothing() -> None:
     machine = Agent(Text(text="Looked."), DONE)
 

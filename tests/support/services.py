@@ -130,6 +130,7 @@ class World:
                     before=history.before,
                     known_of=KnownInLog(store, REGISTRY),
                     folder=lambda chat_id: f"/chats/{chat_id}",
+                    remove=lambda chat_id: None,
                 )
             perform_turn = TurnEffects(backend, self.tools, documents, history, self.clock)
             async with supervising(

@@ -42,9 +42,9 @@ KnownOf = Callable[[str, int], Awaitable[Known]]
 class AgentTurns:
     """Implements the ``Backend`` port, but for asking: ``perform`` does that, because an agent outlives whoever asks.
 
-    ``folder``: makes the directory of a chat without a workspace; blocking. ``permissions``: what becomes of its
-    requests where it may change things. ``before``: what was said before a turn. ``known_of``: how much of a request
-    is in the log."""
+    ``folder`` makes the directory of a chat without a workspace, ``remove`` removes it again; both block.
+    ``permissions``: what becomes of its requests where it may change things. ``before``: what was said before a turn.
+    ``known_of``: how much of a request is in the log."""
 
     name = "agent"
     features = Features(own_tools=True)
@@ -60,6 +60,7 @@ class AgentTurns:
         before: Before,
         known_of: KnownOf,
         folder: Callable[[str], str],
+        remove: Callable[[str], None],
         permissions: Permissions = Permissions.ASK,
         model: str = "",
     ) -> None:
@@ -70,6 +71,8 @@ class AgentTurns:
         self._before = before
         self._known_of = known_of
         self._folder = folder
+        self._remove = remove
+        self._logs = logs
         self._permissions = permissions
         self._model = model
         self._asking: dict[tuple[str, int], RunWork] = {}
@@ -168,6 +171,13 @@ class AgentTurns:
         except PilothouseError as error:
             raise BackendFailed(str(error)) from error
         return [ChatModel(id=model.id, default=model.default or model.id == self._model) for model in found]
+
+    async def forget(self, chat_id: str, turn_ids: Sequence[str]) -> None:
+        """Remove what is left of a deleted chat: its agent's memory, its folder, what was printed. Idempotent."""
+        await self._agents.forget(chat_id)
+        for turn_id in turn_ids:
+            await self._logs.delete(turn_id)
+        await asyncio.to_thread(self._remove, chat_id)
 
     # What a turn never asks of it: it neither waits for anybody nor makes titles.
 

@@ -23,6 +23,7 @@ from pilothouse.core.run.events import RunCreated
 from pilothouse.core.tools.policy import EVERY
 from pilothouse.core.tools.spec import Permit
 from pilothouse.engine import chat_export
+from pilothouse.engine.agent_turns import AgentTurns
 from pilothouse.engine.chat_checkpoints import checkpoints_of, revert_to
 from pilothouse.engine.chat_control import ChatControl
 from pilothouse.engine.chat_documents import ChatDocument, ChatDocuments, KeptChat, Titled, first_words
@@ -254,6 +255,8 @@ class Chats:
                 await self._let_go_of(turn_id)
                 self._history.forget(turn_id)
                 await self._supervisor.delete(turn_id, self._clock.now_ms())
+            if isinstance(self._backend, AgentTurns):
+                await self._backend.forget(chat_id, turns)
             await self._documents.delete(chat_id, turns)
 
     async def _let_go_of(self, turn_id: str) -> None:

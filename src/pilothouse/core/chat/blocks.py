@@ -27,6 +27,7 @@ def messages_of(state: TurnState) -> tuple[Message, Message]:
         at=run.created_at,
         mode=facts.mode,
         attachments=facts.attachments,
+        results=facts.tool_results,
     )
     answer = Message(
         id=run.run_id,

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from pilothouse.core.chat.calls import CallStatus, RunBy
+from pilothouse.core.chat.calls import CallStatus, GivenResult, RunBy
 
 
 class TextBlock(msgspec.Struct, kw_only=True, rename="camel", tag_field="type", tag="text"):
@@ -74,5 +74,7 @@ class Message(msgspec.Struct, kw_only=True, rename="camel"):
     mode: str = ""
     lanes: dict[str, str] = {}
     attachments: tuple[dict[str, Any], ...] = ()
+    results: tuple[GivenResult, ...] = ()
+    """What the user's message brought for calls that an earlier turn had left pending."""
     compaction: str = ""
     """The summary that stands for everything before this message, where the backend had to make one."""

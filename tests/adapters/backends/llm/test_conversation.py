@@ -159,6 +159,18 @@ def test_results_that_somebody_else_brings_take_the_place_of_their_pending_calls
     assert alternates(messages)
 
 
+def test_results_that_an_earlier_message_brought_stay_known() -> None:
+    history = (
+        user("One"),
+        assistant(done("a", status=CallStatus.PENDING, result=None)),
+        user("", "t1", results=(GivenResult(id="a", name="look", result="42"),)),
+        assistant(TextBlock(text="It is 42."), turn="t1"),
+    )
+    messages = conversation(request("Two", history=history))
+    assert ("return", ("a", "success", "42")) in told(messages)
+    assert alternates(messages)
+
+
 def test_results_of_calls_nobody_knows_are_told_all_the_same() -> None:
     asked = request("Well?", results=(GivenResult(id="z", name="look", ok=False, error="gone"),))
     assert told(conversation(asked)) == [("user", ["Result of the call z (look): gone", "Well?"])]

@@ -40,14 +40,16 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 def conversation(request: BackendRequest, *, summary: str = "", most: int | None = None) -> list[ModelMessage]:
     """The whole conversation, its last message a question. ``summary`` stands for all before this turn; ``most``:
     characters of each tool result of it that are kept."""
-    build = _Build(flat=not request.tools, given={one.id: one for one in request.results}, most=most)
+    brought = (*(one for message in request.history for one in message.results), *request.results)
+    build = _Build(flat=not request.tools, given={one.id: one for one in brought}, most=most)
     if summary:
         build.ask([SUMMARY + summary])
         build.answer([TextPart("Understood.")])
     else:
         for message in since_compaction(request.history):
             build.message(message)
-    left_over = [f"Result of the call {one.id} ({one.name}): {given(one).text}" for one in build.given.values()]
+    unasked = [one for one in request.results if one.id in build.given]
+    left_over = [f"Result of the call {one.id} ({one.name}): {given(one).text}" for one in unasked]
     question = [*left_over, *surroundings(request.context), *attached(request.attachments)]
     build.ask([*question, request.message] if request.message else question)
     build.blocks(request.blocks, before=request.call)
