@@ -289,7 +289,7 @@ def test_a_turn_is_stopped_by_its_stream_or_by_its_chat_and_keeps_what_it_said(v
                 ids = {"streamId": request.turn_id, "chatId": request.chat_id}
                 body = {which: ids[which], "content": "what the page shows"}
                 answered = (await at.client.post(f"{CHAT}/{verb}", json=body)).json()
-                assert answered == {"success": True, "aborted": True, "streamId": request.turn_id}
+                assert answered == {"success": True, "aborted": True, "settled": True, "streamId": request.turn_id}
                 shown = await asked
                 assert (shown[-1]["type"], shown[-1]["data"]["status"]) == ("done", "stopped")
                 assert text_of(shown) == "Hm"
@@ -429,5 +429,22 @@ def test_a_picture_may_be_attached_and_a_larger_one_is_refused() -> None:
             assert backend_of(world).requests[0].attachments == (picture,)
             refused = await at.client.post(CHAT, content=b" " * ((24 << 20) + 1))
             refusal(refused, 413, "too_large")
+
+    run(journey())
+
+
+def test_a_client_that_does_not_read_holds_up_nobody(tmp_path: Path) -> None:
+    async def journey() -> None:
+        world = talking(says(*["x" * 65536] * 200))
+        async with served(tmp_path, world) as at:
+            reader, writer = await asyncio.open_unix_connection(str(at.socket))
+            head = "POST /api/copilot/chat HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            writer.write(f'{head}Content-Length: 18\r\n\r\n{{"message":"more"}}'.encode())
+            await eventually(lambda: bool(backend_of(world).requests))
+            turn_id = backend_of(world).requests[0].turn_id
+            result = await at.services.chats.wait(turn_id, THE_LOCAL_USER, 10)
+            assert (result.success, len(result.content)) == (True, 200 * 65536)
+            writer.close()
+            del reader
 
     run(journey())

@@ -59,6 +59,8 @@ MESSAGE: dict[str, Any] = {
     "at": 1767225600000,
 }
 
+_STOPPED = {"success": True, "aborted": True, "settled": True, "streamId": "0192f0c1-…"}
+_SETTLE_S = 8.0
 _SNAPSHOT_EVENTS = 10_000
 
 
@@ -171,15 +173,18 @@ def make_chat(services: Services, flags: ChatFlags, keepalive: float) -> APIRout
 
     async def stop_turn(body: StopTurn, principal: Principal) -> Response:
         stopped = await chats.abort(body.id, principal)
-        return Json({"success": True, "aborted": stopped is not None, "streamId": stopped})
+        settled = True
+        if stopped is not None:
+            settled = (await chats.wait(stopped, principal, _SETTLE_S)).status.upper() in TERMINAL
+        return Json({"success": True, "aborted": stopped is not None, "settled": settled, "streamId": stopped})
 
-    @router.post("/abort", responses=answer({"success": True, "aborted": True, "streamId": "0192f0c1-…"}))
+    @router.post("/abort", responses=answer(_STOPPED))
     async def abort(request: Request, body: StopTurn) -> Response:
-        """Stop a turn by `streamId`, or whichever is live in `chatId`. Answers once nothing new will be begun for it;
-        what was said until then is kept. Again is no error."""
+        """Stop a turn by `streamId`, or whichever is live in `chatId`. What was said until then is kept. Again is no
+        error. Answers once all that ran for it has ended, or after some seconds with `settled` false."""
         return await stop_turn(body, principal_of(request))
 
-    @router.post("/stop", responses=answer({"success": True, "aborted": True, "streamId": "0192f0c1-…"}))
+    @router.post("/stop", responses=answer(_STOPPED))
     async def stop(request: Request, body: StopTurn) -> Response:
         """The same, as some clients call it. They may send what they show: the server has kept it already."""
         return await stop_turn(body, principal_of(request))
