@@ -17,7 +17,7 @@ from pilothouse.client.failures import Unreachable
 P = ParamSpec("P")
 T = TypeVar("T")
 
-PAUSES = (0.1, 0.3, 1.0, 2.0)
+PAUSES = (0.1, 0.3, 1.0, 2.0, 4.0)
 """Seconds before what may be asked twice is asked again after no answer came."""
 
 
