@@ -17,7 +17,7 @@ from pilothouse.core.run.events import Event, Recorded, RunCreated
 from pilothouse.core.run.inputs import Input, Outcome, Recover, Settle
 from pilothouse.core.run.lifecycle import Lifecycle
 from pilothouse.core.run.rows import RunRow, project
-from pilothouse.core.tools.spec import Permit, ToolAnswer
+from pilothouse.core.tools.spec import Permit, ToolAnswer, ToolSpec
 
 TURN = "turn-1"
 KIND = TurnKind()
@@ -26,6 +26,7 @@ TOOLS = (
     Offered(name="write"),
     Offered(name="ask", permit=Permit.ASK),
     Offered(name="never", permit=Permit.DENY),
+    Offered(name="tab", spec=ToolSpec(name="tab", description="the sender's own", parameters={"type": "object"})),
 )
 
 

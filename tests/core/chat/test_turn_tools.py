@@ -284,3 +284,22 @@ def test_a_call_for_the_client_is_skipped_where_there_is_none() -> None:
     turn.hear(CLIENT, Completed())
     assert turn.state.calls["a"].reason == "no_client"
     assert turn.last(BackendCalled).reason is CallReason.RESULTS
+
+
+def test_a_tool_of_the_senders_own_is_left_to_the_sender_beside_those_that_run_here() -> None:
+    turn = Turn(features=REPORTS, headless=True)
+    turn.hear(ToolCalled(id="a", name="tab"), ToolCalled(id="b", name="write"), Completed())
+    assert turn.flying["report/a"].status == 202  # type: ignore[attr-defined]  # a report
+    turn.land("report/a", Failed(error="x"))
+    assert turn.lifecycle() is Lifecycle.RUNNING
+    turn.answer_tool("b")
+    assert turn.lifecycle() is Lifecycle.SUCCEEDED
+    assert result_of(turn.state).requires_action
+
+
+def test_a_backend_is_told_once_of_a_call_that_is_left_to_the_sender() -> None:
+    turn = Turn(features=REPORTS)
+    turn.hear(ToolCalled(id="a", name="tab"))
+    turn.land("report/a", Failed(error="x"))
+    turn.tell(Confirm(tool_call_id="a", status="success", by="alice", result=1))
+    assert "report/a" not in turn.todo

@@ -27,6 +27,7 @@ from pilothouse.core.chat.calls import CallStatus, OnApproval, RunBy
 from pilothouse.core.chat.events import ToolApproved, ToolBackgrounded, ToolEnded
 from pilothouse.core.chat.inputs import Confirm
 from pilothouse.core.chat.plain import cut, plain, small
+from pilothouse.core.chat.routing import for_others
 from pilothouse.core.chat.state import ToolCall, TurnState
 from pilothouse.core.run.events import Event, NeedsApproval, WaitClosed
 from pilothouse.core.run.inputs import Answer
@@ -209,5 +210,6 @@ def over(
 
 
 def owes_report(state: TurnState, call: ToolCall) -> bool:
-    """It has not been told anything of the call yet."""
-    return state.facts.features.reports and not call.background and state.facts.auto_execute
+    """It waits to be told, and has not been told anything of the call yet."""
+    told = call.background or for_others(state, call.run_by, call.name)
+    return state.facts.features.reports and not told
