@@ -17,6 +17,15 @@ from pilothouse.errors import Unavailable
 
 _WORD = re.compile(r"\w+")
 _MOST_WORDS = 32
+_SHORTEST_BEGINNING = 3
+"""Letters of a word that may be the beginning of another."""
+# fmt: off
+_SAY_NOTHING = frozenset({
+    "a", "an", "and", "are", "as", "at", "be", "by", "can", "do", "does", "for", "from", "how", "i", "in", "is", "it",
+    "my", "of", "on", "or", "that", "the", "this", "to", "was", "what", "when", "where", "which", "who", "why", "will",
+    "with", "you", "your",
+})
+# fmt: on
 _EXCERPT_TOKENS = 60
 
 _MAKE = "CREATE VIRTUAL TABLE sections USING fts5(key UNINDEXED, title, text, tokenize = 'porter unicode61')"
@@ -57,13 +66,14 @@ class Index:
 
     def find(self, query: str, limit: int) -> list[Found]:
         """The best first. What has all words comes before what has some; a word may be the beginning of one."""
-        words = list(dict.fromkeys(word.lower() for word in _WORD.findall(query)))[:_MOST_WORDS]
+        given = list(dict.fromkeys(word.lower() for word in _WORD.findall(query)))
+        words = ([word for word in given if word not in _SAY_NOTHING] or given)[:_MOST_WORDS]
         if not words:
             return []
         found: dict[str, Found] = {}
         with self._lock:
             for joint in (" AND ", " OR "):
-                asked = joint.join(f'"{word}"*' for word in words)  # quoted: nothing in it is an operator
+                asked = joint.join(map(_term, words))
                 for key, excerpt, _ in self._connection.execute(_FIND, (asked, limit)):
                     found.setdefault(key, Found(key, " ".join(excerpt.split())))
                 if len(found) >= limit:
@@ -72,3 +82,8 @@ class Index:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _term(word: str) -> str:
+    """Quoted: nothing in it is an operator."""
+    return f'"{word}"*' if len(word) >= _SHORTEST_BEGINNING else f'"{word}"'
