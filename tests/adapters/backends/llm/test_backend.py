@@ -104,6 +104,24 @@ def test_a_model_without_a_price_costs_nobody_knows_what() -> None:
         assert of(Spent, answer(config(server), request()))[0].cost is None
 
 
+@pytest.mark.parametrize("wire", WIRES)
+def test_an_image_is_sent_as_one(wire: str) -> None:
+    image = {"name": "a.png", "mimeType": "image/png", "data": "iVBORw0KGgo="}
+    with ModelServer([say("A dot.")]) as server:
+        answer(config(server, wire), request("What is it?", attachments=(image,)))
+        body = str(server.requests[0].body)
+    assert "iVBORw0KGgo=" in body
+    assert "image" in body
+    assert "cannot be shown" not in body
+
+
+def test_the_beginning_of_a_conversation_is_marked_for_the_cache_where_that_has_to_be_asked_for() -> None:
+    with ModelServer([say("Yes.")]) as server:
+        answer(config(server, "anthropic"), request())
+        (message,) = server.requests[0].body["messages"]
+    assert message["content"][-1]["cache_control"]["type"] == "ephemeral"
+
+
 def test_a_message_may_name_its_model() -> None:
     with ModelServer([say("Yes.")]) as server:
         answer(config(server), request(model="fake-2"))

@@ -82,9 +82,11 @@ class Provider:
     @property
     def settings(self) -> ModelSettings:
         """For every request. The beginning of a conversation is the same in each, so it is worth a cache."""
-        if self._config.provider == "anthropic":
-            return AnthropicModelSettings(anthropic_cache=True)
-        return ModelSettings()
+        if self._config.provider != "anthropic":
+            return ModelSettings()  # those cache by themselves
+        if self._config.url:  # not everybody who speaks the wire knows the newer way
+            return AnthropicModelSettings(anthropic_cache_messages=True)
+        return AnthropicModelSettings(anthropic_cache=True)
 
     async def models(self) -> list[ChatModel]:
         """Raises what the libraries do."""
