@@ -233,6 +233,9 @@ class AnyTurn(RuleBasedStateMachine):
         fresh = [effect.key for effect in self.turn.begun if isinstance(effect, RunTool | CallBackend)]
         adopted = [e.key for e in self.turn.begun if isinstance(e, RunTool | CallBackend) and e.adopted]
         assert len(fresh) - len(adopted) == len({*fresh}), "an effect was begun twice"
+        if not self.restarts:
+            keys = [effect.key for effect in self.turn.begun]
+            assert len(keys) == len({*keys}), "a key came again"
 
     @invariant()
     def a_leg_has_one_end_and_nothing_happens_after_it(self) -> None:
