@@ -104,6 +104,10 @@ def test_links_that_stay_inside_are_followed_and_circles_are_refused(workspace: 
 
 def test_an_absolute_path_inside_the_workspace_is_understood(workspace: Path) -> None:
     assert call(workspace, "read_file", path=str(workspace / "README.md"), limit=1)["text"] == "# Title"
+    for path in (str(workspace / "src"), "./src/", "src/."):
+        for more in ({}, {"glob": "*.py"}):
+            (match,) = call(workspace, "search_files", pattern="main", path=path, **more)["matches"]
+            assert match["path"] == "src/app.py"
 
 
 def test_a_directory_that_turns_into_a_link_outside_never_leads_there(workspace: Path) -> None:

@@ -33,9 +33,12 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _OURS = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding", "te", "upgrade"})
 _HARMLESS = frozenset({"accept", "accept-language", "content-type", "user-agent"})
 """All that goes along when a redirect leads to somebody else."""
-_SHOWN = frozenset(
-    {"content-type", "date", "etag", "last-modified", "link", "location", "retry-after", "www-authenticate"}
-)
+# fmt: off
+_SHOWN = frozenset({
+    "allow", "content-length", "content-type", "date", "etag", "last-modified", "link", "location", "retry-after",
+    "www-authenticate", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset",
+})
+# fmt: on
 _AGENT = "pilothouse"
 
 

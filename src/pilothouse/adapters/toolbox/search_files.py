@@ -7,11 +7,11 @@ not to be trusted with this one. What git ignores is left out, binary files and 
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta
 
 from pilothouse.adapters.git.run import Result, Runner
@@ -63,6 +63,7 @@ class SearchFilesTool:
             raise BadInput("leads outside of the workspace", field="glob", fix="give a pattern below path")
         workspace = Workspace(context.workspace)
         await asyncio.to_thread(_check, workspace, given.path)
+        given = msgspec.structs.replace(given, path=workspace.relative(given.path))
         found = await self._searched(workspace.root, given)
         matches = [match for match in _matches(found.stdout) if ".git" not in match["path"].lower().split("/")]
         result: dict[str, Any] = {"matches": matches[: given.limit]}
@@ -114,10 +115,9 @@ def _check(workspace: Workspace, path: str) -> None:
 
 
 def _pathspec(given: SearchFiles) -> str:
-    path = os.path.normpath(given.path)
     if not given.glob:
-        return f":(literal){path}"
-    inside = "" if path == "." else re.sub(r"([*?\[\\])", r"\\\1", path) + "/"
+        return f":(literal){given.path}"
+    inside = "" if given.path == "." else re.sub(r"([*?\[\\])", r"\\\1", given.path) + "/"
     return f":(glob){inside}{given.glob if '/' in given.glob else f'**/{given.glob}'}"
 
 

@@ -33,6 +33,10 @@ class Workspace:
             raise BadInput("this conversation has no workspace", field="workspace", fix=fix)
         self.root = os.path.realpath(root)
 
+    def relative(self, path: str) -> str:
+        """A path in its plainest form. Raises ``BadInput`` for one that leads outside."""
+        return "/".join(self._parts(path)) or "."
+
     @contextmanager
     def directory(self, path: str) -> Iterator[int]:
         """A descriptor of a directory. Raises ``BadInput``."""
