@@ -187,6 +187,22 @@ def test_with_automatic_tools_off_calls_are_left_to_the_caller_who_brings_their_
     run(journey())
 
 
+def test_calls_of_the_callers_own_tools_are_left_to_the_caller() -> None:
+    async def journey() -> None:
+        world = talking(calls("look", "measure"), says("It is 3 m."))
+        async with inside(world) as at:
+            tools = [{"name": "measure", "description": "Measures.", "parameters": {"type": "object"}}]
+            left = (await ask(at.client, clientTools=tools)).json()
+            assert (left["success"], left["requiresAction"]) == (True, True)
+            assert [call["status"] for call in left["toolCalls"]] == ["success", "pending"]
+            assert "measure" in {tool.name for tool in backend_of(world).requests[0].tools}
+            body = {"chatId": left["chatId"], "toolResults": [{"id": "measure-2", "result": "3 m"}]}
+            rest = (await at.client.post(HEADLESS, json=body)).json()
+            assert rest["content"] == "It is 3 m."
+
+    run(journey())
+
+
 def test_it_answers_404_to_a_workflow_or_a_chat_that_is_not_there_or_not_theirs() -> None:
     async def journey() -> None:
         async with inside(talking()) as at, await keyed(at, "bob", Scope.APPROVE) as bob:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AliasChoices, ConfigDict, Field, StrictBool
 
 from pilothouse.core.chat.calls import GivenResult, OnApproval
-from pilothouse.core.tools.spec import Permit
+from pilothouse.core.tools.spec import Permit, ToolSpec
 from pilothouse.engine.chat_values import ChatChanges, Send
 from pilothouse.errors import BadInput
 from pilothouse.interfaces.http.bodies import Body, Name
@@ -31,6 +31,16 @@ class ToolResult(Body):
     name: str = Field(default="", max_length=1000)
     result: Any = None
     error: Text | None = None
+
+
+class ClientTool(Body):
+    """A tool of whoever sends the message: they execute its calls."""
+
+    name: Name
+    description: str = Field(default="", max_length=10_000)
+    parameters: dict[str, Any] = Field(
+        default={"type": "object", "properties": {}}, description="A JSON Schema of an object."
+    )
 
 
 class Message(Body):
@@ -67,6 +77,9 @@ class Message(Body):
     tool_results: Annotated[list[ToolResult], Field(max_length=1000)] = Field(
         default=[], description="Results of the calls that the turn before left `pending`."
     )
+    client_tools: Annotated[list[ClientTool], Field(max_length=100)] = Field(
+        default=[], description="Tools that you execute: calls of them are left `pending`."
+    )
 
     @property
     def patience_s(self) -> float:
@@ -98,6 +111,10 @@ class Message(Body):
                     id=given.id, name=given.name, ok=given.error is None, result=given.result, error=given.error or ""
                 )
                 for given in self.tool_results
+            ),
+            client_tools=tuple(
+                ToolSpec(name=tool.name, description=tool.description, parameters=tool.parameters)
+                for tool in self.client_tools
             ),
         )
 
