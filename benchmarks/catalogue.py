@@ -14,6 +14,7 @@ BENCHMARKS = {
     "log": ("benchmarks.log",),
     "stop": ("benchmarks.stop",),
     "chat-stream": ("benchmarks.chat_stream", "benchmarks.chat_latency", "benchmarks.chat_memory"),
+    "sse-fanout": ("benchmarks.sse_fanout",),
     "startup": ("benchmarks.startup",),
 }
 """Name → modules, each with ``measure(size) -> Iterator[Figure | Skipped]``."""
