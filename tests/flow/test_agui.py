@@ -14,6 +14,7 @@ from tests.support.needs import need_agui_client
 from tests.support.terminal import Desk, desk
 
 from pilothouse.client.clients import Client
+from pilothouse.errors import Denied
 
 SCRIPT = Path(__file__).parents[1] / "support" / "agui_client.mjs"
 REPLIES = """
@@ -201,6 +202,17 @@ def test_a_turn_that_fails_is_a_run_that_does_and_keeps_what_came(server: Server
     assert (end["type"], end["message"], end["code"]) == ("RUN_ERROR", "the model is gone", "model_gone")
     assert said(told) == "Half an ans"
     assert "TEXT_MESSAGE_END" in kinds(told)
+
+
+def test_a_program_beside_it_talks_over_tcp_with_the_same_key(server: Server) -> None:
+    with Client(server.url, api_key=server.key) as client:
+        result = client.chat("list the workflows")
+        assert (result.success, result.content) == (True, "I look. There are none, as it seems.")
+        with client.stream("hello", chat_id=result.chat_id) as turn:
+            assert turn.result().content == "Hello there."
+    with Client(server.url, api_key="nonsense") as stranger, pytest.raises(Denied) as caught:
+        stranger.chats.list()
+    assert caught.value.code == "invalid_key"
 
 
 def test_a_stranger_is_kept_out(server: Server) -> None:
