@@ -525,6 +525,22 @@ def test_messages_come_in_pages() -> None:
     run(journey)
 
 
+def test_messages_of_a_turn_that_goes_on_are_as_far_as_they_have_come() -> None:
+    async def journey() -> None:
+        made = world(says=HOLDING)
+        async with made.engine() as services:
+            sent = await say(services)
+            await happened(services, sent.turn_id, "TEXT_DELTA")
+            _, answer = await services.chats.messages(sent.chat_id, THE_LOCAL_USER)
+            assert (answer.content, answer.status) == ("x", "running")
+            backend_of(made).release()
+            await ended(services, sent.turn_id)
+            _, answer = await services.chats.messages(sent.chat_id, THE_LOCAL_USER)
+            assert answer.status == "succeeded"
+
+    run(journey)
+
+
 def test_what_a_conversation_did_to_a_workflow_can_be_taken_back() -> None:
     async def journey() -> None:
         async with world().engine() as services:

@@ -7,7 +7,8 @@ hold; those of a turn that goes on are asked of whoever drives it.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeAlias
 
 import msgspec
 
@@ -42,6 +43,9 @@ class PastTurn(msgspec.Struct, frozen=True, kw_only=True):
     title: str = ""
     pending: dict[str, str] = {}
     checkpoint_id: str = ""
+
+
+Live: TypeAlias = Callable[[RunRow], Awaitable[PastTurn]]
 
 
 class ChatHistory:
@@ -91,7 +95,7 @@ class ChatHistory:
         if known is not None and known[0] == row.seq:
             self._remembered.move_to_end(row.id)
             return known[2]
-        turn = _past(await fold(self._store, self._registry, self._kind, row))
+        turn = past_turn(await fold(self._store, self._registry, self._kind, row))
         if row.lifecycle in TERMINAL:
             self._remember(row, turn)
         return turn
@@ -121,12 +125,12 @@ class ChatHistory:
             raise NotFound(f"there is no turn {turn_id} in this conversation")
         if row.lifecycle not in TERMINAL:
             raise Busy("this turn is going on; fork when it has ended", active_turn_id=turn_id)
-        earlier = [message for found in await self._own(chat_id, row, None) for message in found]
+        earlier = [message for found in await self._own(chat_id, row, None, self.turn) for message in found]
         return [*beginning, *earlier, *(await self.turn(row)).messages]
 
-    async def page(self, chat_id: str, before: str | None, limit: int | None) -> list[Message]:
+    async def page(self, chat_id: str, before: str | None, limit: int | None, live: Live) -> list[Message]:
         """The messages of the last ``limit`` turns (None: of all), before one of them where that is given, oldest
-        first. Raises ``NotFound`` when it is not of this chat."""
+        first; ``live`` is asked for one that goes on. Raises ``NotFound`` when it is not of this chat."""
         beginning = await self._documents.beginning(chat_id)
         cut = next((index for index, message in enumerate(beginning) if message.turn_id == before), None)
         if before is not None and cut is not None:
@@ -136,17 +140,20 @@ class ChatHistory:
             row = None if before is None else await self._store.row(before)
             if row is not None and row.session_id != chat_id:
                 raise NotFound(f"there is no turn {before} in this conversation")
-            own = await self._own(chat_id, row, limit)
+            own = await self._own(chat_id, row, limit, live)
         kept = _last_turns(beginning, None if limit is None else limit - len(own))
         return [*kept, *(message for messages in own for message in messages)]
 
-    async def _own(self, chat_id: str, before: RunRow | None, limit: int | None) -> list[tuple[Message, ...]]:
+    async def _own(
+        self, chat_id: str, before: RunRow | None, limit: int | None, live: Live
+    ) -> list[tuple[Message, ...]]:
         """Of the last turns, oldest first."""
         turns: list[tuple[Message, ...]] = []
         if limit == 0:
             return turns
         async for row in self.rows(chat_id, before):
-            turns.append((await self.turn(row)).messages)
+            turn = await (self.turn if row.lifecycle in TERMINAL else live)(row)
+            turns.append(turn.messages)
             if len(turns) == limit:
                 break
         turns.reverse()
@@ -166,7 +173,8 @@ class ChatHistory:
             self._bytes -= known[1]
 
 
-def _past(state: TurnState) -> PastTurn:
+def past_turn(state: TurnState) -> PastTurn:
+    """What is known of a turn as it stands."""
     pending = {call.id: call.name for call in state.calls.values() if call.status is CallStatus.PENDING}
     return PastTurn(
         messages=messages_of(state),

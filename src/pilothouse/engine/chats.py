@@ -20,6 +20,7 @@ from pilothouse.core.chat.message import Message
 from pilothouse.core.chat.request import ChatModel
 from pilothouse.core.chat.result import TurnResult
 from pilothouse.core.run.events import RunCreated
+from pilothouse.core.run.rows import RunRow
 from pilothouse.core.tools.policy import EVERY
 from pilothouse.core.tools.spec import Permit
 from pilothouse.engine import chat_export
@@ -27,7 +28,7 @@ from pilothouse.engine.agent_turns import AgentTurns
 from pilothouse.engine.chat_checkpoints import checkpoints_of, revert_to
 from pilothouse.engine.chat_control import ChatControl
 from pilothouse.engine.chat_documents import ChatDocument, ChatDocuments, KeptChat, Titled, first_words
-from pilothouse.engine.chat_history import ChatHistory
+from pilothouse.engine.chat_history import ChatHistory, PastTurn, past_turn
 from pilothouse.engine.chat_ports import Backend
 from pilothouse.engine.chat_sending import Sending, check_mode, check_name, check_size
 from pilothouse.engine.chat_turns import OPEN, TURN, ChatTurns
@@ -273,7 +274,7 @@ class Chats:
         """The messages of the last ``limit`` turns, oldest first; with ``before`` (a turn's id) of those before it.
         Those a fork began with are among them. Raises ``NotFound``."""
         await self._kept(chat_id, principal, Action.READ_CHATS)
-        return await self._history.page(chat_id, before, limit)
+        return await self._history.page(chat_id, before, limit, self._live_turn)
 
     async def fork(self, chat_id: str, principal: Principal, turn_id: str) -> ChatView:
         """A conversation that begins with everything up to and including a turn that has ended. Raises ``NotFound``,
@@ -304,7 +305,7 @@ class Chats:
         chat = await self.get(chat_id, principal)
         if form not in ("json", "markdown"):
             raise BadInput(f"{form!r} is no form", field="format", fix="json or markdown")
-        messages = await self._history.page(chat_id, None, None)
+        messages = await self._history.page(chat_id, None, None, self._live_turn)
         if form == "markdown":
             return chat_export.as_markdown(chat, messages)
         turns = dict.fromkeys(message.turn_id for message in messages)
@@ -343,6 +344,10 @@ class Chats:
     async def models(self) -> builtins.list[ChatModel]:
         """The models one can choose among. Raises ``BackendFailed``."""
         return await self._backend.models()
+
+    async def _live_turn(self, row: RunRow) -> PastTurn:
+        """Who drives it knows it already, however long it is."""
+        return await self._supervisor.read(row.id, lambda state, _: past_turn(state))
 
     def _check_tool(self, tool: str) -> None:
         if not tool.endswith(EVERY) and self._tools.get(tool) is None:
