@@ -183,8 +183,10 @@ class FakePlace:
     def __init__(self) -> None:
         self.key: bytes | None = None
         self.locked = False
+        self.asked = 0
 
     def read(self) -> bytes | None:
+        self.asked += 1
         if self.locked:
             raise Unavailable("the system's keychain does not give the vault's key: locked")
         return self.key
@@ -200,10 +202,38 @@ def test_a_key_in_the_keychain_leaves_none_on_the_disk_and_a_locked_one_is_said(
         await vault.put("ann", "env/TOKEN", {"value": "x"})
         assert sorted(path.name for path in tmp_path.iterdir()) == ["vault", "vault.lock"]
         keychain.locked = True
+        later = FileVault(tmp_path, {"keychain": keychain}, lambda: "keychain")
         with pytest.raises(Unavailable, match="locked"):
-            await vault.put("ann", "env/TOKEN", {"value": "y"})
+            await later.put("ann", "env/TOKEN", {"value": "y"})
         keychain.locked = False
-        assert await vault.get("ann", "env/TOKEN") == {"value": "x"}
+        assert await later.get("ann", "env/TOKEN") == {"value": "x"}
+
+    asyncio.run(story())
+
+
+def test_a_keychain_is_asked_once_in_the_life_of_a_server(tmp_path: Path) -> None:
+    async def story() -> None:
+        keychain = FakePlace()
+        await FileVault(tmp_path, {"keychain": keychain}, lambda: "keychain").put("ann", "a", {"value": 1})
+        keychain.asked = 0
+        vault = FileVault(tmp_path, {"keychain": keychain}, lambda: "keychain")
+        for n in range(3):
+            await vault.put("ann", "b", {"value": n})
+            assert await vault.get("ann", "a") == {"value": 1}
+        assert keychain.asked == 1
+
+    asyncio.run(story())
+
+
+def test_a_vault_that_was_put_there_from_elsewhere_is_opened_with_its_own_key(tmp_path: Path) -> None:
+    async def story() -> None:
+        vault, other = open_vault(tmp_path, "file"), tmp_path / "other"
+        await vault.put("ann", "a", {"value": "mine"})
+        other.mkdir()
+        await open_vault(other, "file").put("ann", "a", {"value": "theirs"})
+        for name in ("vault", "vault.key"):
+            (other / name).replace(tmp_path / name)
+        assert await vault.get("ann", "a") == {"value": "theirs"}
 
     asyncio.run(story())
 

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from pilothouse.adapters.vault.places import KeyPlace
-from pilothouse.adapters.vault.sealed import Damaged, head_of, new_key, seal, unseal
+from pilothouse.adapters.vault.sealed import Damaged, Head, head_of, new_key, seal, unseal
 from pilothouse.errors import NotFound, StoreFailed, Unavailable
 
 FILE = "vault"
@@ -41,6 +41,7 @@ class FileVault:
         self._path = folder / FILE
         self._places = places
         self._choose = choose
+        self._opened: dict[Head, bytes] = {}
 
     async def put(self, owner: str, name: str, secret: Mapping[str, Any]) -> None:
         kept = msgspec.json.decode(msgspec.json.encode(dict(secret)), type=dict[str, Any])
@@ -85,13 +86,10 @@ class FileVault:
             raise Unavailable(f"{self._path} cannot be read: {error.strerror}") from error
         try:
             head = head_of(sealed)
-            place = self._places.get(head.place)
-            if place is None:
-                raise Damaged(f"its key lies in a place that this Pilothouse does not know: {head.place}")
-            key = place.read()
-            if key is None:
-                raise Damaged(f"its key, which lay in the {head.place}, is gone")
-            return msgspec.json.decode(unseal(sealed, key), type=Owners)
+            key = self._key_of(head)
+            content = unseal(sealed, key)
+            self._opened[head] = key
+            return msgspec.json.decode(content, type=Owners)
         except Damaged as error:
             way_out = "nothing was changed: bring back a copy of it, or move it away to begin with an empty one"
             raise Damaged(f"the vault {self._path} cannot be opened: {error}; {way_out}") from None
@@ -120,12 +118,23 @@ class FileVault:
         except OSError as error:
             raise StoreFailed(f"the vault {self._path} cannot be written: {error.strerror}") from error
 
+    def _key_of(self, head: Head) -> bytes:
+        """Asked for once: a keychain may ask a person each time. Raises ``Damaged``, ``Unavailable``."""
+        if (known := self._opened.get(head)) is not None:
+            return known
+        place = self._places.get(head.place)
+        if place is None:
+            raise Damaged(f"its key lies in a place that this Pilothouse does not know: {head.place}")
+        key = place.read()
+        if key is None:
+            raise Damaged(f"its key, which lay in the {head.place}, is gone")
+        return key
+
     def _key(self) -> tuple[str, bytes]:
-        """The key to write with, and where it lies."""
+        """The key to write with, and where it lies: what is there was opened before."""
         with contextlib.suppress(FileNotFoundError):
-            name = head_of(self._path.read_bytes()).place
-            if key := self._places[name].read():
-                return name, key
+            head = head_of(self._path.read_bytes())
+            return head.place, self._key_of(head)
         name = self._choose()
         place = self._places[name]
         key = place.read()  # of an earlier vault, which was moved away

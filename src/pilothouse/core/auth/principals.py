@@ -39,7 +39,7 @@ _LADDER = tuple(Scope)
 MEANINGS: Mapping[Scope, str] = MappingProxyType(
     {
         Scope.READ: "look at what its user owns",
-        Scope.RUN: "start, control and delete runs of its user, and register repositories",
+        Scope.RUN: "start, control and delete runs of its user, register repositories, keep credentials",
         Scope.APPROVE: "answer what waits for a person in them",
         Scope.ADMIN: "everything the owner of the server may do, with what belongs to anybody; make and revoke keys",
     }
