@@ -14,8 +14,9 @@ from pilothouse.adapters.agents.memory import MemoryAgent
 from pilothouse.adapters.agents.pricing import Price
 from pilothouse.adapters.work.memory import MemoryProgram, MemoryWarden
 from pilothouse.core.chat.calls import CallStatus, RunBy
-from pilothouse.core.chat.events import ToolCalled, TurnNoticed, UsageRecorded
+from pilothouse.core.chat.events import TurnNoticed, UsageRecorded
 from pilothouse.core.chat.result import TurnResult
+from pilothouse.core.chat.tool_events import ToolCalled
 from pilothouse.core.run.agents import (
     Asked,
     FileEdited,
@@ -227,6 +228,33 @@ def test_an_agent_that_survives_a_restart_is_followed_and_nothing_is_heard_twice
             assert sum(one.input_tokens for one in told if isinstance(one, UsageRecorded)) == 200
             assert len([one for one in told if isinstance(one, TurnNoticed) and one.kind == "agent_note"]) == 1
             assert len(machine.commands) == 1
+
+    run(test)
+
+
+def test_what_is_said_meanwhile_it_hears_when_it_has_answered() -> None:
+    machine = Agent(SessionStarted(session_id="s1"), Text(text="One."), (50.0, DONE)).then(Text(text="Two."), DONE)
+
+    async def test() -> None:
+        async with machine.engine() as services:
+            sent = await say(services, "Count")
+            await happened(services, sent.turn_id, "TEXT_DELTA")
+            await services.chats.steer(sent.turn_id, THE_LOCAL_USER, "Faster")
+            result = await services.chats.wait(sent.turn_id, THE_LOCAL_USER, PATIENCE_S * 10)
+            assert result.content == "One.Two."
+            assert machine.told == ["Count", "Faster"]
+
+    run(test)
+
+
+def test_a_turn_that_takes_too_long_ends_its_agent() -> None:
+    machine = Agent(Text(text="Well, "))
+
+    async def test() -> None:
+        async with machine.engine() as services:
+            result = await answered(services, timeout_ms=5_000)
+            assert (result.success, result.code, result.content) == (False, "timeout", "Well, ")
+            assert not machine.warden.running()
 
     run(test)
 

@@ -33,6 +33,8 @@ from pilothouse.core.chat.message import Block, Message, SteeringBlock, TextBloc
 from pilothouse.core.chat.request import BackendRequest
 
 GO_ON = "Go on where you stopped."
+NOTHING = "(no message)"
+"""Where a conversation begins with an answer: models want a question first."""
 SUMMARY = "This conversation was longer than you can read at once. What was said before, in short:\n\n"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 
@@ -145,7 +147,7 @@ class _Build:
         returns.append(ToolReturnPart(block.name, text, tool_call_id=id, outcome=came.outcome))
 
     def ask(self, contents: Iterable[UserContent]) -> None:
-        asked = list(contents)
+        asked = [one for one in contents if one != ""]
         if asked:
             only = asked[0] if len(asked) == 1 and isinstance(asked[0], str) else asked
             self._request([UserPromptPart(only)])
@@ -153,7 +155,9 @@ class _Build:
     def answer(self, parts: list[ModelResponsePart]) -> None:
         if not parts:
             return
-        last = self._messages[-1] if self._messages else None
+        if not self._messages:
+            self.ask([NOTHING])
+        last = self._messages[-1]
         if isinstance(last, ModelResponse):
             last.parts = [*last.parts, *parts]
         else:

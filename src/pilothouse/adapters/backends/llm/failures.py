@@ -31,7 +31,7 @@ _TOO_LONG = re.compile(
     r"|too many (input |prompt )?tokens|input is too long|longer than the model'?s context|n_ctx",
     re.IGNORECASE,
 )
-_TRANSIENT = (ModelRateLimitError, ModelUnavailableError, ModelServerError, ModelConnectionError)
+_TRANSIENT = (ModelRateLimitError, ModelUnavailableError, ModelServerError, ModelConnectionError, TimeoutError)
 
 
 def too_long(error: Exception) -> bool:
@@ -76,6 +76,8 @@ def _sentence(error: Exception, config: LlmConfig, model: str, status: int) -> s
             return f"Nobody answers at {config.place}; is it running, and is PILOTHOUSE_LLM_BASE_URL right?"
         case ModelConnectionError():
             return f"The connection to {config.place} broke off{told}"
+        case TimeoutError():
+            return f"{config.place} did not answer in time"
         case ModelAPIError():
             return f"{config.place} refuses the request for {model!r}{code}{told}"
     # Whatever else a library raises is about an answer that it could not read: the turn is to say so, and to end.
