@@ -94,6 +94,8 @@ async def _serve(settings: Settings, mode: str, announce: Callable[[str], None],
     from pilothouse.interfaces.http.server import serve as serve_http
 
     logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    if settings.log_level != "DEBUG":
+        logging.getLogger("httpx").setLevel(logging.WARNING)  # a line for each request to a backend
     data_dir = private_dir(settings.data_dir)
     where = socket_path(data_dir)
     stop = asyncio.Event()
