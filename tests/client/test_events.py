@@ -11,6 +11,7 @@ import pytest
 from pilothouse.client import events as typed
 from pilothouse.client.events import ChatEvent, Unknown, read_event
 from pilothouse.core.chat import events as chat
+from pilothouse.core.chat import tool_events
 from pilothouse.core.chat.calls import CallStatus, RunBy
 from pilothouse.core.chat.shown import Shown
 from pilothouse.core.run.events import (
@@ -50,18 +51,18 @@ STORY: list[Event] = [
     chat.TextDelta(text="Hi \u2028"),
     chat.ReasoningDelta(begins=True),
     chat.ReasoningDelta(text="hm"),
-    chat.ToolCallGenerating(tool_call_id="c1", tool_name="run_shell"),
-    chat.ToolCallArgs(tool_call_id="c1", delta='{"co'),
-    chat.ToolCalled(tool_call_id="c1", tool_name="run_shell", arguments={"command": "ls"}, call=1),
+    tool_events.ToolCallGenerating(tool_call_id="c1", tool_name="run_shell"),
+    tool_events.ToolCallArgs(tool_call_id="c1", delta='{"co'),
+    tool_events.ToolCalled(tool_call_id="c1", tool_name="run_shell", arguments={"command": "ls"}, call=1),
     NeedsApproval(wait=WAIT, action="run_shell"),
     WaitClosed(wait_id=WAIT.id, answer="approve", by="local"),
-    chat.ToolApproved(tool_call_id="c1", arguments={"command": "pwd"}),
-    chat.ToolStarted(tool_call_id="c1"),
+    tool_events.ToolApproved(tool_call_id="c1", arguments={"command": "pwd"}),
+    tool_events.ToolStarted(tool_call_id="c1"),
     chat.LaneOpened(tool_call_id="c1", agent="helper"),
     chat.TextDelta(text="inside", lane="c1"),
     chat.LaneClosed(tool_call_id="c1"),
-    chat.ToolBackgrounded(tool_call_id="c1"),
-    chat.ToolEnded(tool_call_id="c1", status=CallStatus.ERROR, error="no", reason="watchdog", runs=("r",)),
+    tool_events.ToolBackgrounded(tool_call_id="c1"),
+    tool_events.ToolEnded(tool_call_id="c1", status=CallStatus.ERROR, error="no", reason="watchdog", runs=("r",)),
     chat.TitleUpdated(title="Greeting"),
     chat.StructuredResult(kind="plan", summary="s", data={"a": 1}),
     chat.UsageRecorded(call=1, model="m", input_tokens=3, output_tokens=4),
@@ -103,7 +104,7 @@ def test_how_a_call_ended_is_told_with_the_reason() -> None:
 
 
 def test_a_call_for_the_client_is_pending_at_the_end() -> None:
-    called = chat.ToolCalled(tool_call_id="c1", tool_name="pick", call=1, run_by=RunBy.CLIENT)
+    called = tool_events.ToolCalled(tool_call_id="c1", tool_name="pick", call=1, run_by=RunBy.CLIENT)
     told = shown([*STORY[:2], called, RunFinished()])
     assert isinstance(told[-2], typed.ToolCalled) and told[-2].run_by is RunBy.CLIENT
     assert isinstance(told[-1], typed.Done) and told[-1].pending_tool_call_ids == ("c1",)

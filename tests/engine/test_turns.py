@@ -27,8 +27,9 @@ from tests.engine.conversations import (
 from pilothouse.adapters.backends.memory import Break, Hold, Reports, Step, by_call
 from pilothouse.core.chat.backend import Completed, ConversationKnown, Failed, Noticed, Paused, Said, Titled
 from pilothouse.core.chat.calls import CallStatus, Features, GivenResult, OnApproval
-from pilothouse.core.chat.events import TextDelta, ToolApproved, ToolEnded
+from pilothouse.core.chat.events import TextDelta
 from pilothouse.core.chat.result import TurnResult
+from pilothouse.core.chat.tool_events import ToolApproved, ToolEnded
 from pilothouse.core.run.lifecycle import Lifecycle
 from pilothouse.core.tools.spec import Permit, ToolAnswer, ToolContext, Touches
 from pilothouse.engine.services import Services

@@ -13,7 +13,8 @@ from tests.support.models.parts import Turn, call, fail, hang
 from tests.support.models.parts import say as says
 
 from pilothouse.core.chat.calls import CallStatus
-from pilothouse.core.chat.events import LaneClosed, LaneOpened, TextDelta, ToolCalled
+from pilothouse.core.chat.events import LaneClosed, LaneOpened, TextDelta
+from pilothouse.core.chat.tool_events import ToolCalled
 from pilothouse.core.run.events import NeedsApproval
 from pilothouse.core.tools.spec import Touches
 

@@ -12,9 +12,9 @@ from tests.simulation.turns.run import Result, simulate_turns
 
 from pilothouse.core.chat import flow, hear, kind, recover
 from pilothouse.core.chat.backend import Said
-from pilothouse.core.chat.events import ToolEnded, ToolStarted
 from pilothouse.core.chat.inputs import Heard
 from pilothouse.core.chat.state import TurnState
+from pilothouse.core.chat.tool_events import ToolEnded, ToolStarted
 from pilothouse.core.run import control
 from pilothouse.core.run.events import Event
 from pilothouse.core.run.inputs import Recover

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilothouse.core.chat import events as chat
+from pilothouse.core.chat import tool_events
 from pilothouse.core.chat.agui import Projection, interrupt_id, read_interrupt_id
 from pilothouse.core.chat.agui_messages import messages_snapshot
 from pilothouse.core.chat.calls import CallStatus, RunBy
@@ -49,9 +50,11 @@ def asks(call: str) -> NeedsApproval:
 EVENTS = st.one_of(
     st.builds(chat.TextDelta, text=st.text(max_size=3), lane=LANES),
     st.builds(chat.ReasoningDelta, text=st.text(max_size=3), lane=LANES, begins=st.booleans(), ends=st.booleans()),
-    st.builds(chat.ToolCallGenerating, tool_call_id=CALLS, tool_name=st.just("tool"), lane=LANES),
-    st.builds(chat.ToolCalled, tool_call_id=CALLS, tool_name=st.just("tool"), lane=LANES, call=st.just(1)),
-    st.builds(chat.ToolEnded, tool_call_id=CALLS, status=st.sampled_from([CallStatus.SUCCESS, CallStatus.ERROR])),
+    st.builds(tool_events.ToolCallGenerating, tool_call_id=CALLS, tool_name=st.just("tool"), lane=LANES),
+    st.builds(tool_events.ToolCalled, tool_call_id=CALLS, tool_name=st.just("tool"), lane=LANES, call=st.just(1)),
+    st.builds(
+        tool_events.ToolEnded, tool_call_id=CALLS, status=st.sampled_from([CallStatus.SUCCESS, CallStatus.ERROR])
+    ),
     st.builds(chat.LaneOpened, tool_call_id=st.sampled_from(["c1", "c2"]), agent=st.just("helper")),
     st.builds(chat.LaneClosed, tool_call_id=st.sampled_from(["c1", "c2"])),
     st.builds(chat.UsageRecorded, call=st.just(1), model=st.sampled_from(["", "m"]), input_tokens=st.just(3)),
@@ -142,7 +145,7 @@ def test_two_runs_around_an_interrupt_are_well_formed_and_say_everything_once(
 
 
 def test_an_interrupt_says_what_may_be_answered() -> None:
-    called = chat.ToolCalled(tool_call_id="c1", tool_name="tool", call=1)
+    called = tool_events.ToolCalled(tool_call_id="c1", tool_name="tool", call=1)
     [interrupt] = shown(log([called, asks("c1")]))[-1]["outcome"]["interrupts"]
     assert interrupt["toolCallId"] == "c1"
     assert interrupt["message"] == "May it?"
@@ -151,7 +154,7 @@ def test_an_interrupt_says_what_may_be_answered() -> None:
 
 
 def test_what_the_client_is_to_execute_is_pending() -> None:
-    called = chat.ToolCalled(tool_call_id="c1", tool_name="pick", call=1, run_by=RunBy.CLIENT)
+    called = tool_events.ToolCalled(tool_call_id="c1", tool_name="pick", call=1, run_by=RunBy.CLIENT)
     assert shown(log([called, RunFinished()]))[-1]["outcome"] == {"type": "success", "pendingToolCallIds": ["c1"]}
 
 

@@ -22,13 +22,6 @@ from pilothouse.core.chat.events import (
     StructuredResult,
     TextDelta,
     TitleUpdated,
-    ToolApproved,
-    ToolBackgrounded,
-    ToolCallArgs,
-    ToolCalled,
-    ToolCallGenerating,
-    ToolEnded,
-    ToolStarted,
     TurnNoticed,
     TurnReceived,
     TurnSteered,
@@ -36,6 +29,15 @@ from pilothouse.core.chat.events import (
     UsageRecorded,
 )
 from pilothouse.core.chat.shown import ENDS, SHOWN, Shown
+from pilothouse.core.chat.tool_events import (
+    ToolApproved,
+    ToolBackgrounded,
+    ToolCallArgs,
+    ToolCalled,
+    ToolCallGenerating,
+    ToolEnded,
+    ToolStarted,
+)
 from pilothouse.core.chat.wire import WireReader
 from pilothouse.core.run.events import (
     Event,

@@ -11,9 +11,10 @@ from pilothouse.core.chat.answers import OPTIONS
 from pilothouse.core.chat.backend import Asked, Completed, Paused, ToolAnswered, ToolCalled
 from pilothouse.core.chat.calls import CallStatus, Features, OnApproval
 from pilothouse.core.chat.effects import AnswerBackend, RememberPermit, ReportTool, RunTool
-from pilothouse.core.chat.events import BackendCalled, ToolApproved
+from pilothouse.core.chat.events import BackendCalled
 from pilothouse.core.chat.inputs import Confirm
 from pilothouse.core.chat.result import result_of
+from pilothouse.core.chat.tool_events import ToolApproved
 from pilothouse.core.run.contract import Failed
 from pilothouse.core.run.events import NeedsApproval
 from pilothouse.core.run.inputs import Answer

@@ -15,20 +15,12 @@ from pilothouse.core.chat.answers import OPTIONS
 from pilothouse.core.chat.blocks import content_of, messages_of
 from pilothouse.core.chat.calls import BackendEnd, CallStatus, Features, OnApproval
 from pilothouse.core.chat.effects import CallBackend, CallEnded, RunTool, Title, TookTooLong
-from pilothouse.core.chat.events import (
-    BackendAborted,
-    BackendEnded,
-    PermitRemembered,
-    TitleUpdated,
-    ToolEnded,
-    ToolReported,
-    ToolStarted,
-    UsageRecorded,
-)
+from pilothouse.core.chat.events import BackendAborted, BackendEnded, TitleUpdated, UsageRecorded
 from pilothouse.core.chat.inputs import Confirm, Heard, Steer
 from pilothouse.core.chat.result import result_of
 from pilothouse.core.chat.shown import Shown
 from pilothouse.core.chat.state import TextPart, TurnState
+from pilothouse.core.chat.tool_events import PermitRemembered, ToolEnded, ToolReported, ToolStarted
 from pilothouse.core.run.contract import Ended, Failed, Timer, TimeUp
 from pilothouse.core.run.events import Recorded, RunCanceled, RunRecovered, RunResumed
 from pilothouse.core.run.inputs import Answer, Cancel, Pause, Resume, Retry, Stop

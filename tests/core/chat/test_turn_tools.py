@@ -17,10 +17,11 @@ from pilothouse.core.chat.backend import (
 from pilothouse.core.chat.blocks import messages_of
 from pilothouse.core.chat.calls import CallReason, CallStatus, Features, RunBy
 from pilothouse.core.chat.effects import ReportTool, RunTool, TookTooLong
-from pilothouse.core.chat.events import BackendCalled, ToolEnded
+from pilothouse.core.chat.events import BackendCalled
 from pilothouse.core.chat.inputs import Confirm
 from pilothouse.core.chat.result import result_of
 from pilothouse.core.chat.routing import SUBAGENTS
+from pilothouse.core.chat.tool_events import ToolEnded
 from pilothouse.core.run.contract import Failed
 from pilothouse.core.run.lifecycle import Lifecycle
 from pilothouse.errors import Refused

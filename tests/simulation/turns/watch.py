@@ -14,10 +14,11 @@ import msgspec
 
 from pilothouse.core.chat import backend as says
 from pilothouse.core.chat.calls import BackendEnd, CallStatus
-from pilothouse.core.chat.events import BackendCalled, BackendEnded, TextDelta, ToolApproved, ToolEnded, ToolStarted
+from pilothouse.core.chat.events import BackendCalled, BackendEnded, TextDelta
 from pilothouse.core.chat.kind import TurnKind
 from pilothouse.core.chat.result import result_of
 from pilothouse.core.chat.state import TurnState
+from pilothouse.core.chat.tool_events import ToolApproved, ToolEnded, ToolStarted
 from pilothouse.core.run.events import Recorded, RunCanceled, RunResumed, RunStarted, StopAcknowledged
 from pilothouse.core.run.lifecycle import TERMINAL, TERMINAL_EVENTS, Lifecycle
 from pilothouse.core.run.rows import RunRow, project

@@ -13,17 +13,8 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from pilothouse.core.chat.calls import CallStatus, RunBy
-from pilothouse.core.chat.events import (
-    LaneClosed,
-    LaneOpened,
-    ReasoningDelta,
-    TextDelta,
-    TitleUpdated,
-    ToolCalled,
-    ToolCallGenerating,
-    ToolEnded,
-    UsageRecorded,
-)
+from pilothouse.core.chat.events import LaneClosed, LaneOpened, ReasoningDelta, TextDelta, TitleUpdated, UsageRecorded
+from pilothouse.core.chat.tool_events import ToolCalled, ToolCallGenerating, ToolEnded
 from pilothouse.core.run.events import (
     Event,
     NeedsApproval,

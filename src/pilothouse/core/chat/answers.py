@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pilothouse.core.chat.events import ONCE
+from pilothouse.core.chat.tool_events import ONCE
 
 APPROVE, APPROVE_CHAT, APPROVE_ALWAYS = "approve", "approve-chat", "approve-always"
 REFUSE, BACKGROUND = "refuse", "background"

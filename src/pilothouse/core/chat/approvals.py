@@ -24,11 +24,11 @@ from pilothouse.core.chat.answers import (
 )
 from pilothouse.core.chat.backend import Asked
 from pilothouse.core.chat.calls import CallStatus, OnApproval, RunBy
-from pilothouse.core.chat.events import ToolApproved, ToolBackgrounded, ToolEnded
 from pilothouse.core.chat.inputs import Confirm
 from pilothouse.core.chat.plain import cut, plain, small
 from pilothouse.core.chat.routing import for_others
 from pilothouse.core.chat.state import ToolCall, TurnState
+from pilothouse.core.chat.tool_events import ToolApproved, ToolBackgrounded, ToolEnded
 from pilothouse.core.run.events import Event, NeedsApproval, WaitClosed
 from pilothouse.core.run.inputs import Answer
 from pilothouse.core.run.lifecycle import Lifecycle

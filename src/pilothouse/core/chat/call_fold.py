@@ -7,7 +7,14 @@ from typing import Any
 
 from pilothouse.core.chat import intents
 from pilothouse.core.chat.calls import CallStatus, RunBy
-from pilothouse.core.chat.events import (
+from pilothouse.core.chat.state import (
+    ToolCall,
+    TurnState,
+    remember_key,
+    report_key,
+    tool_key,
+)
+from pilothouse.core.chat.tool_events import (
     ONCE,
     PermitRemembered,
     ToolApproved,
@@ -18,13 +25,6 @@ from pilothouse.core.chat.events import (
     ToolEnded,
     ToolReported,
     ToolStarted,
-)
-from pilothouse.core.chat.state import (
-    ToolCall,
-    TurnState,
-    remember_key,
-    report_key,
-    tool_key,
 )
 from pilothouse.core.run.events import Event, NeedsApproval
 from pilothouse.core.tools.spec import Permit

@@ -17,19 +17,16 @@ import msgspec
 from pilothouse.core.chat.calls import (
     BackendEnd,
     CallReason,
-    CallStatus,
     Features,
     GivenResult,
     Offered,
     OnApproval,
-    RunBy,
 )
+from pilothouse.core.chat.row_notes import know, owe
+from pilothouse.core.chat.tool_events import TOOL_EVENTS
 from pilothouse.core.run.events import Event
 from pilothouse.core.run.rows import RunRow
-from pilothouse.core.tools.spec import Permit
 
-ONCE = "once"
-"""The scope of an answer that holds for one call alone."""
 FAULT = "backend_error"
 """The kind of a notice that tells of an error in the middle of a stream."""
 STEERING_FAILED = "steering_failed"
@@ -73,7 +70,7 @@ class TurnReceived(Event, frozen=True, kw_only=True, tag="TURN_RECEIVED"):
             "headless": self.headless,
             "conversationId": self.conversation_id,
         }
-        return _owe(msgspec.structs.replace(row, detail={**row.detail, **detail}), int(self.title))
+        return owe(msgspec.structs.replace(row, detail={**row.detail, **detail}), int(self.title))
 
 
 class BackendCalled(Event, frozen=True, kw_only=True, tag="BACKEND_CALLED"):
@@ -118,124 +115,6 @@ class ReasoningDelta(Event, frozen=True, kw_only=True, tag="REASONING_DELTA"):
     ends: bool = False
 
 
-class ToolCallGenerating(Event, frozen=True, kw_only=True, tag="TOOL_CALL_GENERATING"):
-    """A call is on its way; its arguments are not whole."""
-
-    durable: ClassVar[bool] = False
-
-    tool_call_id: str
-    tool_name: str = ""
-    arguments: dict[str, Any] | None = None
-    lane: str = ""
-
-
-class ToolCallArgs(Event, frozen=True, kw_only=True, tag="TOOL_CALL_ARGS"):
-    """More of a call's arguments, as JSON text."""
-
-    durable: ClassVar[bool] = False
-
-    tool_call_id: str
-    delta: str
-
-
-class ToolCalled(Event, frozen=True, kw_only=True, tag="TOOL_CALLED"):
-    """A whole call, and what becomes of it."""
-
-    tool_call_id: str
-    tool_name: str
-    arguments: dict[str, Any] = msgspec.field(default_factory=dict)
-    lane: str = ""
-    call: int
-    run_by: RunBy = RunBy.SERVER
-    permit: Permit = Permit.ALLOW
-    ui: dict[str, Any] = msgspec.field(default_factory=dict)
-    report: bool = False
-    """The backend is told at once not to wait: somebody else will execute it, in their own time."""
-
-    def project(self, row: RunRow) -> RunRow:
-        return _owe(row, int(self.report))
-
-
-class ToolApproved(Event, frozen=True, kw_only=True, tag="TOOL_APPROVED"):
-    """A person allowed a call, with other arguments where those are told. ``scope``: ``once``, ``chat`` or
-    ``always``."""
-
-    tool_call_id: str
-    arguments: dict[str, Any] | None = None
-    scope: str = "once"
-    by: str = ""
-    message: str = ""
-
-    def project(self, row: RunRow) -> RunRow:
-        return _owe(row, int(self.scope != ONCE))
-
-
-class PermitRemembered(Event, frozen=True, kw_only=True, tag="PERMIT_REMEMBERED"):
-    """What was answered for longer than once is kept; or could not be (``error``)."""
-
-    tool_call_id: str
-    error: str = ""
-
-    def project(self, row: RunRow) -> RunRow:
-        return _owe(row, -1)
-
-
-class ToolStarted(Event, frozen=True, kw_only=True, tag="TOOL_STARTED"):
-    """The tool is about to run: an intent. ``attempt`` counts from 1: a repeatable one whose outcome was lost is run
-    again."""
-
-    tool_call_id: str
-    attempt: int = 1
-
-
-class ToolBackgrounded(Event, frozen=True, kw_only=True, tag="TOOL_BACKGROUNDED"):
-    """The backend is told not to wait for it; it runs on, and the turn ends when it has."""
-
-    tool_call_id: str
-    by: str = ""
-    report: bool = False
-
-    def project(self, row: RunRow) -> RunRow:
-        return _owe(row, int(self.report))
-
-
-class ToolEnded(Event, frozen=True, kw_only=True, tag="TOOL_ENDED"):
-    """A call is over. ``reason`` is a word for programs where the status alone does not say it: ``user_rejected``,
-    ``timeout``, ``not_permitted``, ``needs_approval``, ``no_client``, ``stopped``, ``lost``, ``not_found``,
-    ``bad_arguments``, ``watchdog``, ``turn_failed``, ``incomplete``. ``known``: the backend
-    said so itself. ``report``: it waits to be told."""
-
-    tool_call_id: str
-    status: CallStatus
-    result: Any = None
-    error: str = ""
-    reason: str = ""
-    workflow_id: str = ""
-    runs: tuple[str, ...] = ()
-    known: bool = False
-    report: bool = False
-
-    def project(self, row: RunRow) -> RunRow:
-        counts = {**row.counts, self.status: row.counts.get(self.status, 0) + 1}
-        if self.workflow_id and not row.detail.get("workflowId"):
-            row = _know(row, "workflowId", self.workflow_id)
-        return _owe(msgspec.structs.replace(row, counts=counts), int(self.report))
-
-
-class ToolReported(Event, frozen=True, kw_only=True, tag="TOOL_REPORTED"):
-    """The backend was told how a call ended (mark-complete), or could not be (``error``)."""
-
-    durable: ClassVar[bool] = False
-
-    tool_call_id: str
-    status: int
-    """As of HTTP: 200, 202, 400, 408, 499 or 500."""
-    error: str = ""
-
-    def project(self, row: RunRow) -> RunRow:
-        return _owe(row, -1)
-
-
 class LaneOpened(Event, frozen=True, kw_only=True, tag="LANE_OPENED"):
     """A subagent begins to work for the call ``tool_call_id``; ``lane`` is where that call was made."""
 
@@ -268,7 +147,7 @@ class ConversationKnown(Event, frozen=True, kw_only=True, tag="CONVERSATION_KNOW
     conversation_id: str
 
     def project(self, row: RunRow) -> RunRow:
-        return _know(row, "conversationId", self.conversation_id)
+        return know(row, "conversationId", self.conversation_id)
 
 
 class TitleUpdated(Event, frozen=True, kw_only=True, tag="TITLE_UPDATED"):
@@ -280,7 +159,7 @@ class TitleUpdated(Event, frozen=True, kw_only=True, tag="TITLE_UPDATED"):
     made: bool = False
 
     def project(self, row: RunRow) -> RunRow:
-        return _owe(_know(row, "title", self.title), -int(self.made))
+        return owe(know(row, "title", self.title), -int(self.made))
 
 
 class UsageRecorded(Event, frozen=True, kw_only=True, tag="USAGE_RECORDED"):
@@ -327,7 +206,7 @@ class BackendAborting(Event, frozen=True, kw_only=True, tag="BACKEND_ABORTING"):
     leg: int
 
     def project(self, row: RunRow) -> RunRow:
-        return _owe(row, 1)
+        return owe(row, 1)
 
 
 class BackendAborted(Event, frozen=True, kw_only=True, tag="BACKEND_ABORTED"):
@@ -339,7 +218,7 @@ class BackendAborted(Event, frozen=True, kw_only=True, tag="BACKEND_ABORTED"):
     error: str = ""
 
     def project(self, row: RunRow) -> RunRow:
-        return _owe(row, -1)
+        return owe(row, -1)
 
 
 class BackendAnswered(Event, frozen=True, kw_only=True, tag="BACKEND_ANSWERED"):
@@ -357,32 +236,13 @@ class TurnTimedOut(Event, frozen=True, kw_only=True, tag="TURN_TIMED_OUT"):
     timeout_ms: int
 
 
-def _know(row: RunRow, name: str, value: str) -> RunRow:
-    """What lists of conversations show of their last turn."""
-    return msgspec.structs.replace(row, detail={**row.detail, name: value}) if value else row
-
-
-def _owe(row: RunRow, step: int) -> RunRow:
-    if not step:
-        return row
-    return msgspec.structs.replace(row, detail={**row.detail, "owed": row.detail.get("owed", 0) + step})
-
-
 CHAT_EVENTS: tuple[type[Event], ...] = (
+    *TOOL_EVENTS,
     TurnReceived,
     BackendCalled,
     BackendEnded,
     TextDelta,
     ReasoningDelta,
-    ToolCallGenerating,
-    ToolCallArgs,
-    ToolCalled,
-    ToolApproved,
-    PermitRemembered,
-    ToolStarted,
-    ToolBackgrounded,
-    ToolEnded,
-    ToolReported,
     LaneOpened,
     LaneClosed,
     StructuredResult,

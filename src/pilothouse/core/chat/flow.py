@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from pilothouse.core.chat.approvals import approval, over, policy
 from pilothouse.core.chat.calls import BackendEnd, CallReason, CallStatus, OnApproval, RunBy
 from pilothouse.core.chat.endings import failure, looping, timed_out, why_cancelled
-from pilothouse.core.chat.events import BackendCalled, SteeringApplied, ToolEnded, ToolStarted
+from pilothouse.core.chat.events import BackendCalled, SteeringApplied
 from pilothouse.core.chat.routing import for_others, responds
 from pilothouse.core.chat.state import Request, ToolCall, TurnState, steer_key
+from pilothouse.core.chat.tool_events import ToolEnded, ToolStarted
 from pilothouse.core.run import control
 from pilothouse.core.run.events import Event, RunFinished, WaitClosed, WaitOpened
 from pilothouse.core.run.lifecycle import Lifecycle

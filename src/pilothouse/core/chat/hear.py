@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from pilothouse.core.chat import backend, events
+from pilothouse.core.chat import backend, events, tool_events
 from pilothouse.core.chat.approvals import asked_by_agent
 from pilothouse.core.chat.call_states import OVER
 from pilothouse.core.chat.calls import BackendEnd, CallStatus, RunBy
@@ -92,7 +92,9 @@ class _Hearing:
 
     def _register(self, call_id: str, name: str, lane: str, arguments: dict[str, Any] | None = None) -> Seen:
         self._tell(
-            events.ToolCallGenerating(tool_call_id=call_id, tool_name=cut(name, _NAME), arguments=arguments, lane=lane)
+            tool_events.ToolCallGenerating(
+                tool_call_id=call_id, tool_name=cut(name, _NAME), arguments=arguments, lane=lane
+            )
         )
         seen = self._seen[call_id] = self._seen.get(call_id) or Seen()
         seen.name = cut(name, _NAME) or seen.name
@@ -133,7 +135,7 @@ class _Hearing:
         seen.name, seen.told, seen.run_by = name, True, runner
         waits = self._state.facts.features.reports
         self._tell(
-            events.ToolCalled(
+            tool_events.ToolCalled(
                 tool_call_id=said.id,
                 tool_name=name,
                 arguments=arguments or {},
@@ -148,7 +150,7 @@ class _Hearing:
         if arguments is None and runner is not RunBy.BACKEND:
             seen.over = True
             self._tell(
-                events.ToolEnded(
+                tool_events.ToolEnded(
                     tool_call_id=said.id,
                     status=CallStatus.ERROR,
                     error=f"The arguments of {name} are not a JSON object",
@@ -169,7 +171,7 @@ class _Hearing:
         status = _STATUSES.get(said.status, CallStatus.SUCCESS if said.success else CallStatus.ERROR)
         error = "" if status is CallStatus.SUCCESS else cut(said.error, _TEXT)
         result = plain(said.result)
-        self._tell(events.ToolEnded(tool_call_id=said.id, status=status, result=result, error=error, known=True))
+        self._tell(tool_events.ToolEnded(tool_call_id=said.id, status=status, result=result, error=error, known=True))
 
     # --- subagents ---
 

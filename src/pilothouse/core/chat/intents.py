@@ -13,7 +13,7 @@ from pilothouse.core.chat.effects import (
     RunTool,
     SteerBackend,
 )
-from pilothouse.core.chat.events import BackendCalled, ToolApproved, TurnSteered
+from pilothouse.core.chat.events import BackendCalled, TurnSteered
 from pilothouse.core.chat.state import (
     TITLE_KEY,
     ToolCall,
@@ -26,6 +26,7 @@ from pilothouse.core.chat.state import (
     tool_key,
 )
 from pilothouse.core.chat.told import told_of
+from pilothouse.core.chat.tool_events import ToolApproved
 
 
 def call_backend(state: TurnState, event: BackendCalled, asked: CallReason) -> CallBackend:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pilothouse.core.chat import backend, events
+from pilothouse.core.chat import backend, events, tool_events
 from pilothouse.core.chat.plain import clean
 from pilothouse.core.run.events import Event
 
@@ -53,7 +53,7 @@ class Joined:
         elif text and kind is backend.Said:
             self.events.append(events.TextDelta(text=text, lane=self._whose))
         elif text:
-            self.events.append(events.ToolCallArgs(tool_call_id=self._whose, delta=text))
+            self.events.append(tool_events.ToolCallArgs(tool_call_id=self._whose, delta=text))
 
     def _begin(self, kind: type[backend.Said | backend.Thought | backend.ToolArguments], whose: str) -> None:
         self.flush()

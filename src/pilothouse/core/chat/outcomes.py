@@ -26,11 +26,8 @@ from pilothouse.core.chat.events import (
     STEERING_FAILED,
     BackendAborted,
     BackendAnswered,
-    PermitRemembered,
     SteeringApplied,
     TitleUpdated,
-    ToolEnded,
-    ToolReported,
     TurnNoticed,
     TurnTimedOut,
 )
@@ -44,6 +41,7 @@ from pilothouse.core.chat.state import (
     backoff_key,
     expire_key,
 )
+from pilothouse.core.chat.tool_events import PermitRemembered, ToolEnded, ToolReported
 from pilothouse.core.run.contract import Ended, Failed, NotStarted, Timer
 from pilothouse.core.run.events import Event, WaitClosed
 from pilothouse.core.run.inputs import Outcome

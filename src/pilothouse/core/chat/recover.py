@@ -14,8 +14,9 @@ from pilothouse.core.chat.approvals import over
 from pilothouse.core.chat.calls import BackendEnd, CallStatus
 from pilothouse.core.chat.effects import AnswerBackend, CallBackend, RunTool, SteerBackend
 from pilothouse.core.chat.endings import end_of, why_cancelled
-from pilothouse.core.chat.events import STEERING_FAILED, BackendAnswered, ToolStarted, TurnNoticed
+from pilothouse.core.chat.events import STEERING_FAILED, BackendAnswered, TurnNoticed
 from pilothouse.core.chat.state import ToolCall, TurnState
+from pilothouse.core.chat.tool_events import ToolStarted
 from pilothouse.core.run.contract import Effect
 from pilothouse.core.run.events import Event, RunRecovered
 from pilothouse.core.run.inputs import Recover

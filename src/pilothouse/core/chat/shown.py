@@ -22,6 +22,12 @@ from pilothouse.core.chat.events import (
     StructuredResult,
     TextDelta,
     TitleUpdated,
+    TurnNoticed,
+    TurnReceived,
+    TurnSteered,
+    UsageRecorded,
+)
+from pilothouse.core.chat.tool_events import (
     ToolApproved,
     ToolBackgrounded,
     ToolCallArgs,
@@ -29,10 +35,6 @@ from pilothouse.core.chat.events import (
     ToolCallGenerating,
     ToolEnded,
     ToolStarted,
-    TurnNoticed,
-    TurnReceived,
-    TurnSteered,
-    UsageRecorded,
 )
 from pilothouse.core.run.events import (
     Event,
