@@ -14,7 +14,7 @@ from pilothouse.interfaces.http.bodies import Body
 from pilothouse.interfaces.http.chat_bodies import HeadlessMessage
 
 PAGE = (Path(__file__).parents[3] / "docs/chat.md").read_text(encoding="utf-8")
-SOURCE = (Path(__file__).parents[3] / "src/pilothouse/core/chat/shown.py").read_text(encoding="utf-8")
+SOURCES = [Path(__file__).parents[3] / f"src/pilothouse/core/chat/{name}.py" for name in ("shown", "shown_calls")]
 
 
 def test_every_example_works_as_it_is_typed(tmp_path: Path) -> None:
@@ -25,7 +25,8 @@ def test_every_example_works_as_it_is_typed(tmp_path: Path) -> None:
 
 
 def test_the_page_names_every_type_of_what_is_shown() -> None:
-    kinds = set(re.findall(r'"type": "(\w+)"', SOURCE)) | set(re.findall(r'_of_call\(\s*"(\w+)"', SOURCE))
+    source = "".join(path.read_text(encoding="utf-8") for path in SOURCES)
+    kinds = set(re.findall(r'"type": "(\w+)"', source)) | set(re.findall(r'_of_call\(\s*"(\w+)"', source))
     assert len(kinds) > 20
     assert {kind for kind in kinds if f"`{kind}`" not in PAGE} == set()
 
