@@ -277,7 +277,7 @@ def test_what_a_stream_is_refused_with_is_raised_at_once(driver: Driver) -> None
 
 
 def test_a_stream_that_brings_nothing_for_too_long_is_given_up(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(courses, "GIVE_UP_S", -1.0)
+    monkeypatch.setattr(courses, "BEGIN_S", -1.0)
 
     def server(_: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused")

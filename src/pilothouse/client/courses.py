@@ -20,6 +20,8 @@ SILENCE_S = 45.0
 """Seconds without a byte after which a connection counts as broken: keepalives come every 15."""
 GIVE_UP_S = 60.0
 """Seconds without anything new after which following fails, when connections break or cannot be made."""
+BEGIN_S = 10.0
+"""The same where nothing has come at all: there may be nobody."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 _EVENTS = {"Accept": "text/event-stream"}
 
@@ -32,6 +34,7 @@ class Course(Generic[T]):
         self.after = after
         self.ended = False
         self._decoder = Decoder()
+        self._heard = False
         self._pause = _FIRST_PAUSE
         self._since: float | None = None
         """When the trouble began."""
@@ -43,6 +46,7 @@ class Course(Generic[T]):
 
     def feed(self, chunk: bytes) -> list[T]:
         """What is new in a piece of the stream."""
+        self._heard = True
         found: list[T] = []
         for message in self._decoder.feed(chunk):
             if self.ended:
@@ -62,7 +66,7 @@ class Course(Generic[T]):
         """The connection ended before the stream did. Answers the seconds to wait; raises ``Unreachable`` when there
         was nothing new for too long. ``now`` is of a clock that only goes forward."""
         self._since = self._since if self._since is not None else now
-        if now - self._since > GIVE_UP_S:
+        if now - self._since > (GIVE_UP_S if self._heard else BEGIN_S):
             raise error or Unreachable("the stream breaks off again and again")
         pause, self._pause = self._pause, min(self._pause * 2, _LONGEST_PAUSE)
         return pause
