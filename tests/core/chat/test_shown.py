@@ -290,3 +290,33 @@ def test_whoever_adds_an_event_says_whether_clients_see_it() -> None:
         "TURN_TIMED_OUT",
     }
     assert {cls.type_name() for cls in CHAT_EVENTS if cls not in SHOWN} == unseen
+
+
+def test_who_only_takes_note_of_the_beginning_is_shown_the_same_rest() -> None:
+    wait = Wait(id="w", kind=WaitKind.APPROVAL, scope="t")
+    events = (
+        *BEGUN,
+        ReasoningDelta(text="hm"),
+        ConversationKnown(conversation_id="c"),
+        ToolCallGenerating(tool_call_id="t", tool_name="edit"),
+        ToolCallArgs(tool_call_id="t", delta="{}"),
+        ToolCalled(tool_call_id="t", tool_name="edit", call=1),
+        NeedsApproval(wait=wait, action="edit"),
+        LaneOpened(tool_call_id="t", agent="edit"),
+        TextDelta(text="a", lane="t"),
+        WaitClosed(wait_id="w", answer="approve"),
+        LaneClosed(tool_call_id="t"),
+        ToolEnded(tool_call_id="t", status=CallStatus.SUCCESS),
+        Stopped(),
+        RunResumed(leg=2),
+        RunFinished(),
+        RunCanceled(reason="discarded"),
+    )
+    recorded = [Recorded(TURN, seq, 1000, event) for seq, event in enumerate(events, 1)]
+    whole = show(events)
+    for cut in range(len(recorded)):
+        fold = Shown(TURN)
+        for each in recorded[:cut]:
+            fold.follow(each)
+        rest = [shown for each in recorded[cut:] if (shown := fold.show(each)) is not None]
+        assert rest == [shown for shown in whole if shown["eventId"] > cut]
