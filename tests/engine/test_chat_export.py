@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pilothouse.core.chat.calls import CallStatus
+from pilothouse.core.chat.calls import CallStatus, GivenResult
 from pilothouse.core.chat.message import Block, Message, SteeringBlock, TextBlock, ThinkingBlock, ToolBlock
 from pilothouse.engine.chat_export import as_markdown
 from pilothouse.engine.chat_values import ChatView
@@ -63,3 +63,11 @@ def test_what_is_long_is_cut_and_what_is_no_text_is_kept_readable() -> None:
     told = text(ToolBlock(id="a", name="look", status=CallStatus.SUCCESS, result="x" * 100_000))
     assert len(told) < 10_000
     assert as_markdown(CHAT, [Message(id="m", role="user", content="half \ud83d", turn_id="t", at=0)])
+
+
+def test_results_that_came_with_a_message_stand_with_it() -> None:
+    results = (GivenResult(id="c1", name="look", result="seen"), GivenResult(id="c2", ok=False, error="not there"))
+    told = as_markdown(CHAT, [Message(id="m", role="user", content="", turn_id="t", at=0, results=results)]).decode()
+    assert (
+        told.index("**look** – success") < told.index("seen") < told.index("**c2** – error") < told.index("not there")
+    )

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from pilothouse.core.chat.calls import GivenResult
 from pilothouse.core.chat.message import Block, Message, SteeringBlock, TextBlock, ThinkingBlock, ToolBlock
 from pilothouse.engine.chat_values import ChatView, Feedback
 
@@ -26,7 +27,8 @@ def as_markdown(chat: ChatView, messages: Sequence[Message]) -> bytes:
     for message in messages:
         parts.append("## You" if message.role == "user" else f"## Answer{_about(message)}")
         if message.role == "user":
-            parts.append(message.content)
+            parts += [message.content] if message.content else []
+            parts += [_given(result) for result in message.results]
         else:
             parts += [text for block in message.blocks if (text := _block(block, message))]
         if message.error:
@@ -63,6 +65,12 @@ def _tool(block: ToolBlock) -> str:
     elif block.result is not None:
         parts.append(_fenced(block.result))
     return "\n\n".join(parts)
+
+
+def _given(result: GivenResult) -> str:
+    """Of a call that was left to whoever sent the message."""
+    shown = _fenced(result.result) if result.ok else result.error
+    return f"**{result.name or result.id}** – {'success' if result.ok else 'error'}\n\n{shown}"
 
 
 def _fenced(value: Any) -> str:
