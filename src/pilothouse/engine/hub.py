@@ -20,6 +20,8 @@ from pilothouse.errors import Gone
 
 _PAGE = 200
 """Segments read from the store at a time."""
+PACE_S = 0.001
+"""Between two pages of a burst: what comes meanwhile is one page."""
 MEMORY = 2048
 """Batches that are kept, over all runs."""
 MEMORY_BYTES = 32 << 20
@@ -135,7 +137,7 @@ class Hub:
     async def pages(self, run_id: str, after: int = 0, idle: float | None = None) -> AsyncGenerator[list[Batch], None]:
         """As ``follow``, everything there is at once; an empty page whenever nothing came for ``idle`` seconds."""
         await self._store.row(run_id)
-        with self._bell(run_id) as bell:
+        with self._bell(run_id) as bell, _Quiet(bell, idle) as quiet:
             while True:
                 bell.clear()
                 found = await self._since(run_id, after)
@@ -145,7 +147,7 @@ class Hub:
                     yield page
                 if len(page) < len(found):
                     raise Gone(f"run {run_id} was deleted")
-                if not page and not await _rings(bell, idle):
+                if not page and not await quiet.rings():
                     yield []
 
     async def pages_all(self, after: int = 0, idle: float | None = None) -> AsyncGenerator[list[Batch], None]:
@@ -154,14 +156,14 @@ class Hub:
         The order is that of the store's positions: commits of different runs may be announced out of order, so
         this reads the store, and the announcements only wake it.
         """
-        with self._bell(None) as bell:
+        with self._bell(None) as bell, _Quiet(bell, idle) as quiet:
             while True:
                 bell.clear()
                 page = await self._tail.since(after)
                 if page:
                     after = page[-1].position
                     yield page
-                elif not await _rings(bell, idle):
+                elif not await quiet.rings():
                     yield []
 
     def batch(self, segment: Segment) -> Batch:
@@ -281,14 +283,47 @@ def _newest(batches: deque[Batch], wanted: Callable[[Batch], bool]) -> list[Batc
     return found
 
 
-async def _rings(bell: asyncio.Event, seconds: float | None) -> bool:
-    """Wait for the bell; False when ``seconds`` went by without it."""
-    if seconds is None:
-        return await bell.wait()
-    loop = asyncio.get_running_loop()
-    timer = loop.call_later(seconds, bell.set)  # this runs once per event and follower: a timeout scope costs more
-    try:
-        await bell.wait()
-    finally:
-        timer.cancel()
-    return loop.time() < timer.when()
+class _Quiet:
+    """A follower's waiting: for the bell, or for so many seconds without it. In a burst it comes back after a pause, so
+    that what comes meanwhile is one page; after silence nothing waits.
+
+    One timer serves for everything that comes before it ends, because one per event and follower costs more than all
+    the rest."""
+
+    def __init__(self, bell: asyncio.Event, seconds: float | None) -> None:
+        self._bell = bell
+        self._seconds = seconds
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._since = self._rang = self._loop.time()
+        self._over = False
+
+    def __enter__(self) -> _Quiet:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    async def rings(self) -> bool:
+        """Wait for the bell; False when the seconds went by without it."""
+        self._since, self._over = self._loop.time(), False
+        if self._seconds is not None and self._timer is None:
+            self._timer = self._loop.call_later(self._seconds, self._look)
+        await self._bell.wait()
+        if self._over:
+            return False
+        now = self._loop.time()
+        if now - self._rang < PACE_S:
+            await asyncio.sleep(PACE_S)
+            now = self._loop.time()
+        self._rang = now
+        return True
+
+    def _look(self) -> None:
+        assert self._seconds is not None
+        rest = self._since + self._seconds - self._loop.time()
+        self._timer = self._loop.call_later(rest, self._look) if rest > 0 else None
+        if self._timer is None:
+            self._over = True
+            self._bell.set()

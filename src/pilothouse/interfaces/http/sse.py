@@ -26,10 +26,6 @@ _WRITE = 64 << 10
 """Bytes of one write, about: more would only lie in this process' buffers."""
 
 
-_PACE_S = 0.001
-"""Between two writes of a stream: in a burst, what comes meanwhile goes out together. After silence nothing waits."""
-
-
 class OpenStreams:
     """The streams of a server, so that all can be ended when it stops. Otherwise they would keep it from stopping."""
 
@@ -90,7 +86,7 @@ class EventStream(Response):
                     if not stands():  # what let the client in was revoked meanwhile
                         return
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
-                    await asyncio.sleep(_PACE_S)
+                    await asyncio.sleep(0)  # a long one shares the loop
         except Gone:
             pass  # who comes back for more is told
         except PilothouseError as error:
