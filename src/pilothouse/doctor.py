@@ -13,7 +13,9 @@ from pathlib import Path
 
 from pilothouse.adapters.agents.local import LocalAgents
 from pilothouse.adapters.git.adapter import GitAdapter
+from pilothouse.adapters.vault.opening import open_vault
 from pilothouse.adapters.work.doctor import capabilities
+from pilothouse.core.auth.principals import LOCAL
 from pilothouse.engine.plans import GIT_NEEDED
 from pilothouse.errors import PilothouseError
 from pilothouse.owner import private_dir, read_owner
@@ -53,12 +55,22 @@ def doctor(data_dir: Path | None = None) -> list[Check]:
     try:
         where = private_dir(given.data_dir)
         checks.append(Check("data directory", os.access(where, os.W_OK), str(where), "set PILOTHOUSE_DATA_DIR"))
+        checks.append(_vault_check(where, given))
         owner = read_owner(where)
         found = f"{owner.mode}, process {owner.pid}" if owner else "none; one is started when needed"
         checks.append(Check("server", True, found, needed=False))
     except (PilothouseError, OSError) as error:
         checks.append(Check("data directory", False, str(error), "set PILOTHOUSE_DATA_DIR to one of your own"))
     return checks
+
+
+def _vault_check(where: Path, given: Settings) -> Check:
+    try:
+        there = asyncio.run(open_vault(where, given.vault_key).names(LOCAL))
+    except PilothouseError as error:
+        return Check("vault", False, str(error), "see docs/credentials.md", needed=False)
+    found = f"it opens; {len(there)} entries of yours" if there else "nothing of yours is in it"
+    return Check("vault", True, found, needed=False)
 
 
 def _agents_check(given: Settings) -> Check:

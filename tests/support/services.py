@@ -115,7 +115,9 @@ class World:
         store = await self.open_store()
         epoch = await store.take_ownership()
         git, ids, agents = MemoryGit(self.git), Uuid7Ids(), MemoryAgents(self.agents)
-        async with _closing(store), MemoryExecutor(self.warden, epoch) as executor:
+        credentials = Credentials(self.vault, self.clock, services(self.outside))
+        oauth = OAuth(credentials, HttpProvider(), self.clock, secrets.token_bytes)
+        async with _closing(store), _closing(oauth), MemoryExecutor(self.warden, epoch) as executor:
             documents, turns = ChatDocuments(store, self.clock), ChatTurns(store)
             history = ChatHistory(store, REGISTRY, TurnKind(), documents)
             perform_plan = PlanEffects(git, executor, self.clock, agents, self.logs)
@@ -187,16 +189,16 @@ class World:
                     tools=self.tools,
                     backend=backend,
                     credentials=credentials,
-                    oauth=OAuth(credentials, HttpProvider(), self.clock, secrets.token_bytes),
+                    oauth=oauth,
                 )
 
 
 @asynccontextmanager
-async def _closing(store: EventStore) -> AsyncIterator[None]:
+async def _closing(part: EventStore | OAuth) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        await store.close()
+        await part.close()
 
 
 def plan(*work: str, name: str = "test", **more: Any) -> dict[str, Any]:
