@@ -173,7 +173,6 @@ class World:
                     history=history,
                     turns=turns,
                 )
-                credentials = Credentials(self.vault, self.clock, services(self.outside))
                 yield Services(
                     supervisor=supervisor,
                     runs=Runs(supervisor, store, turns),
