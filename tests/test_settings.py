@@ -55,6 +55,42 @@ def test_agents_that_the_environment_gives_are_json(monkeypatch: pytest.MonkeyPa
     assert refused.value.field == "PILOTHOUSE_AGENTS"
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("clientid = 'c'", "oauth.slack.clientid: there is no such setting (did you mean 'clientId'?)"),
+        ("tokenUrl = 'http://slack.example/token'", "oauth.slack.tokenUrl: tokens go over https:// only"),
+        ("tokenUrl = 'slack.example'", "oauth.slack.tokenUrl: an address begins with"),
+        ("clientSecret = 7", "oauth.slack.clientSecret: "),
+        ("scopes = 'chat:write'", "oauth.slack.scopes: "),
+    ],
+)
+def test_what_is_wrong_with_a_services_setting_is_named_as_it_is_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str, said: str
+) -> None:
+    place = tmp_path / "config.toml"
+    place.write_text(f"[oauth.slack]\n{content}\n")
+    monkeypatch.setenv("PILOTHOUSE_CONFIG", str(place))
+    with pytest.raises(BadInput) as refused:
+        read_settings()
+    assert str(refused.value).startswith(said)
+    assert refused.value.fix
+
+
+def test_services_that_the_environment_gives_are_json_and_keep_their_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PILOTHOUSE_OAUTH", "planted")
+    with pytest.raises(BadInput) as refused:
+        read_settings()
+    assert refused.value.field == "PILOTHOUSE_OAUTH"
+    assert "planted" not in str(refused.value)
+    given = '{"slack": {"clientId": "c", "clientSecret": "planted", "tokenUrl": "http://127.0.0.1:1/t", "scopes": ["a"]}}'
+    monkeypatch.setenv("PILOTHOUSE_OAUTH", given)
+    settings = read_settings()
+    slack = settings.oauth_services["slack"]
+    assert (slack.client_secret, slack.scopes, slack.token_url) == ("planted", ("a",), "http://127.0.0.1:1/t")
+    assert "planted" not in f"{settings!r} {slack!r}"
+
+
 def test_doctor_says_once_what_is_wrong_with_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PILOTHOUSE_PORT", "http")
     [wrong] = [check for check in doctor() if "PILOTHOUSE_PORT" in check.detail]
