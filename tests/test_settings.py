@@ -83,7 +83,9 @@ def test_services_that_the_environment_gives_are_json_and_keep_their_secrets(mon
         read_settings()
     assert refused.value.field == "PILOTHOUSE_OAUTH"
     assert "planted" not in str(refused.value)
-    given = '{"slack": {"clientId": "c", "clientSecret": "planted", "tokenUrl": "http://127.0.0.1:1/t", "scopes": ["a"]}}'
+    given = (
+        '{"slack": {"clientId": "c", "clientSecret": "planted", "tokenUrl": "http://127.0.0.1:1/t", "scopes": ["a"]}}'
+    )
     monkeypatch.setenv("PILOTHOUSE_OAUTH", given)
     settings = read_settings()
     slack = settings.oauth_services["slack"]
