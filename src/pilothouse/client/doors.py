@@ -200,8 +200,6 @@ def _request(ask: Ask) -> dict[str, Any]:
 def _answer(ask: Ask, response: httpx.Response) -> Any:
     if not response.content and not response.is_error:
         return None
-    if ask.text and not response.is_error:
-        return response.text
     try:
         answer = response.json()
     except ValueError as error:

@@ -24,8 +24,7 @@ PAUSES = (0.1, 0.3, 1.0, 2.0, 4.0)
 @dataclass(frozen=True, slots=True)
 class Ask:
     """One request; sent back is the JSON answered, None for an empty answer. ``timeout``: seconds, None for the
-    client's own. ``reads``: an answer to a failure is one too where it has this field. ``text``: the answer is no
-    JSON."""
+    client's own. ``reads``: an answer to a failure is one too where it has this field."""
 
     method: str
     path: str
@@ -34,7 +33,6 @@ class Ask:
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout: float | None = None
     reads: str = ""
-    text: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +61,12 @@ def ask(
     timeout: float | None = None,
     again: bool = False,
     reads: str = "",
-    text: bool = False,
 ) -> Flow[Any]:
     """One request, made again when no answer came and that can do no harm: nobody heard it, it only looks, it has a
     ``key`` under which it is done once, or ``again`` says so. What is None in ``query`` is left out."""
     headers = {} if key is None else {"Idempotency-Key": key}
     given = {name: value for name, value in (query or {}).items() if value is not None}
-    step = Ask(method, path, given, body, headers, timeout, reads, text)
+    step = Ask(method, path, given, body, headers, timeout, reads)
     harmless = again or method == "GET" or key is not None
     for pause in PAUSES:
         try:

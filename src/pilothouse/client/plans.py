@@ -78,14 +78,14 @@ def logs(
 ) -> Flow[str]:
     """What a node's commands printed and its agents told; ``tail``: only so many lines."""
     query = {"phase": phase, "attempt": attempt, "tail": tail, "raw": raw or None}
-    text: str | None = yield from ask("GET", f"{_node(plan_id, node)}/logs", query=query, text=True)
-    return text or ""
+    text: str = (yield from ask("GET", f"{_node(plan_id, node)}/logs", query=query))["text"]
+    return text
 
 
 def diff(plan_id: str, node: str) -> Flow[str]:
     """What a node changed."""
-    text: str | None = yield from ask("GET", f"{_node(plan_id, node)}/diff", text=True)
-    return text or ""
+    text: str = (yield from get(f"{_node(plan_id, node)}/diff"))["diff"]
+    return text
 
 
 def retry(plan_id: str, *, nodes: Sequence[str] | None = None, fresh: bool = False) -> Flow[Json]:
