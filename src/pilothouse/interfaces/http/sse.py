@@ -26,6 +26,10 @@ _WRITE = 64 << 10
 """Bytes of one write, about: more would only lie in this process' buffers."""
 
 
+_SHARES = 16
+"""After so many writes others have their turn, however much of a stream is there already."""
+
+
 class OpenStreams:
     """The streams of a server, so that all can be ended when it stops. Otherwise they would keep it from stopping."""
 
@@ -81,12 +85,15 @@ class EventStream(Response):
 
     async def _write(self, send: Send, stands: Callable[[], bool]) -> None:
         try:
+            written = 0
             async with aclosing(self._chunks) as chunks:
                 async for chunk in chunks:
                     if not stands():  # what let the client in was revoked meanwhile
                         return
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
-                    await asyncio.sleep(0)  # a long one shares the loop
+                    written += 1
+                    if written % _SHARES == 0:
+                        await asyncio.sleep(0)
         except Gone:
             pass  # who comes back for more is told
         except PilothouseError as error:
