@@ -66,6 +66,20 @@ def test_owners_do_not_know_of_each_others_credentials(vault: Vault) -> None:
     on(vault, story)
 
 
+def test_everything_of_an_owner_comes_at_once(vault: Vault) -> None:
+    async def story(vault: Vault) -> None:
+        assert await vault.everything("ann") == {}
+        await vault.put("ann", "b", {"value": 2})
+        await vault.put("ann", "a", {"value": 1})
+        await vault.put("bob", "c", {"value": 3})
+        found = await vault.everything("ann")
+        assert list(found.items()) == [("a", {"value": 1}), ("b", {"value": 2})]
+        found["a"]["value"] = 7
+        assert await vault.get("ann", "a") == {"value": 1}
+
+    on(vault, story)
+
+
 def test_putting_again_replaces_all_of_it(vault: Vault) -> None:
     async def story(vault: Vault) -> None:
         await vault.put("ann", "a", {"old": 1, "value": 1})

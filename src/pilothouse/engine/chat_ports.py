@@ -90,6 +90,10 @@ class Vault(Protocol):
 
     async def names(self, owner: str) -> list[str]: ...
 
+    async def everything(self, owner: str) -> dict[str, dict[str, Any]]:
+        """By name."""
+        ...
+
     async def delete(self, owner: str, name: str) -> None:
         """Idempotent."""
         ...

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import builtins
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
@@ -53,17 +52,15 @@ class Credentials:
 
     async def list(self, principal: Principal) -> builtins.list[CredentialInfo]:
         """All of a principal's, values first, each kind by name."""
-        owner = principal.name
+        kept = await self._vault.everything(principal.name)
         found = []
-        for place in await self._vault.names(owner):
-            with suppress(NotFound):  # removed meanwhile
-                match read_place(place):
-                    case ("env", _, name):
-                        found.append(_value_info(name, await self._read(owner, place, Value)))
-                    case (_, service, name):
-                        account = await self._read(owner, place, Account)
-                        default = await self._default(owner, service)
-                        found.append(account_info(service, name, account, default=name == default))
+        for place, secret in kept.items():
+            match read_place(place):
+                case ("env", _, name):
+                    found.append(_value_info(name, msgspec.convert(secret, Value)))
+                case (_, service, name):
+                    default = kept.get(default_place(service), {}).get("account") == name
+                    found.append(account_info(service, name, msgspec.convert(secret, Account), default=default))
         return sorted(found, key=lambda info: (info.kind is not Kind.VALUE, info.id))
 
     async def set_value(self, principal: Principal, name: str, value: str) -> CredentialInfo:
@@ -141,11 +138,10 @@ class Credentials:
     async def values(self, owner: str) -> dict[str, str]:
         """What stands for ``{{NAME}}``, by name. For the server alone: never for an answer, a log or a model."""
         found = {}
-        for place in await self._vault.names(owner):
+        for place, secret in (await self._vault.everything(owner)).items():
             match read_place(place):
                 case ("env", _, name):
-                    with suppress(NotFound):  # removed meanwhile
-                        found[name] = (await self._read(owner, place, Value)).value
+                    found[name] = msgspec.convert(secret, Value).value
         return found
 
     async def accounts(self, owner: str, service: str) -> tuple[str, ...]:

@@ -62,6 +62,9 @@ class FileVault:
     async def names(self, owner: str) -> list[str]:
         return sorted((await asyncio.to_thread(self._read)).get(owner, {}))
 
+    async def everything(self, owner: str) -> dict[str, dict[str, Any]]:
+        return dict(sorted((await asyncio.to_thread(self._read)).get(owner, {}).items()))
+
     async def delete(self, owner: str, name: str) -> None:
         def change(owners: Owners) -> bool:
             there = owners.get(owner, {}).pop(name, None) is not None

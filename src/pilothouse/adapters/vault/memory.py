@@ -28,5 +28,9 @@ class MemoryVault:
     async def names(self, owner: str) -> list[str]:
         return sorted(self._owners.get(owner, {}))
 
+    async def everything(self, owner: str) -> dict[str, dict[str, Any]]:
+        kept = self._owners.get(owner, {})
+        return {name: msgspec.json.decode(kept[name], type=dict[str, Any]) for name in sorted(kept)}
+
     async def delete(self, owner: str, name: str) -> None:
         self._owners.get(owner, {}).pop(name, None)
