@@ -18,6 +18,7 @@ from pilothouse.core.chat.blocks import messages_of
 from pilothouse.core.chat.calls import CallReason, CallStatus, Features, RunBy
 from pilothouse.core.chat.effects import ReportTool, RunTool, TookTooLong
 from pilothouse.core.chat.events import BackendCalled
+from pilothouse.core.chat.flow import MOST_AT_ONCE
 from pilothouse.core.chat.inputs import Confirm
 from pilothouse.core.chat.result import result_of
 from pilothouse.core.chat.routing import SUBAGENTS
@@ -304,3 +305,12 @@ def test_a_backend_is_told_once_of_a_call_that_is_left_to_the_sender() -> None:
     turn.land("report/a", Failed(error="x"))
     turn.tell(Confirm(tool_call_id="a", status="success", by="alice", result=1))
     assert "report/a" not in turn.todo
+
+
+def test_a_flood_of_calls_is_executed_some_at_a_time() -> None:
+    turn = Turn()
+    turn.hear(*(ToolCalled(id=str(n), name="look") for n in range(MOST_AT_ONCE + 2)), Completed())
+    assert sum(isinstance(effect, RunTool) for effect in turn.flying.values()) == MOST_AT_ONCE
+    for n in range(MOST_AT_ONCE + 2):
+        turn.answer_tool(str(n))
+    assert len(turn.last(BackendCalled).results) == MOST_AT_ONCE + 2

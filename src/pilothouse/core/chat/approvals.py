@@ -177,7 +177,7 @@ def policy(state: TurnState) -> list[Event]:
     """What need not be asked any more: a tool that was allowed for longer than once, and what an agent asks in a turn
     where nobody is to be asked."""
     events: list[Event] = []
-    for call in state.live.values():
+    for call in state.live.values() if state.grants else ():
         if call.status is CallStatus.AWAITING_APPROVAL and call.name in state.grants:
             events += _decided(state, call, APPROVE, "an earlier answer", None, "")
     if state.facts.on_approval is not OnApproval.WAIT:

@@ -62,6 +62,7 @@ def _called(state: TurnState, event: ToolCalled, at: int) -> None:
     call.pieces.clear()
     if call.over:
         return  # its result came first
+    state.fresh[call.id] = call
     if call.run_by is RunBy.BACKEND:
         call.move(CallStatus.EXECUTING)
         call.started_at = at
@@ -73,6 +74,7 @@ def _called(state: TurnState, event: ToolCalled, at: int) -> None:
 
 def _asked(state: TurnState, event: NeedsApproval, at: int) -> None:
     call = state.calls[event.wait.scope]
+    state.fresh.pop(call.id, None)
     call.move(CallStatus.AWAITING_APPROVAL)
     call.wait_id = event.wait.id
 
@@ -82,6 +84,7 @@ def _approved(state: TurnState, event: ToolApproved, at: int) -> None:
     call.permit = Permit.ALLOW
     if call.status is CallStatus.AWAITING_APPROVAL:
         call.move(CallStatus.PENDING)
+        state.fresh[call.id] = call
     else:  # whoever executes it elsewhere has begun
         call.move(CallStatus.EXECUTING)
         call.started_at = at
@@ -99,6 +102,7 @@ def _remembered(state: TurnState, event: PermitRemembered, at: int) -> None:
 
 def _started(state: TurnState, event: ToolStarted, at: int) -> None:
     call = state.calls[event.tool_call_id]
+    state.fresh.pop(call.id, None)
     state.open.pop(tool_key(call.id, call.attempt), None)
     call.attempt, call.started_at = event.attempt, at
     call.move(CallStatus.BACKGROUND if call.background else CallStatus.EXECUTING)
@@ -123,6 +127,7 @@ def _ended(state: TurnState, event: ToolEnded, at: int) -> None:
     if event.known and state.last is not None:
         call.brought = state.last.number
     state.live.pop(call.id, None)
+    state.fresh.pop(call.id, None)
     state.open.pop(tool_key(call.id, call.attempt), None)
     if event.workflow_id and not state.workflow_id:
         state.workflow_id = event.workflow_id

@@ -5,10 +5,11 @@ Every function answers events and changes nothing; each is asked again until not
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from pilothouse.core.chat.approvals import approval, over, policy
 from pilothouse.core.chat.calls import BackendEnd, CallReason, CallStatus, OnApproval, RunBy
+from pilothouse.core.chat.effects import RunTool
 from pilothouse.core.chat.endings import failure, looping, timed_out, why_cancelled
 from pilothouse.core.chat.events import BackendCalled, SteeringApplied
 from pilothouse.core.chat.routing import for_others, responds
@@ -22,6 +23,8 @@ from pilothouse.core.tools.spec import Permit
 
 MOST_CALLS = 500
 """Requests of one leg. A backend and its tools can keep each other busy for ever."""
+MOST_AT_ONCE = 64
+"""Tools of one turn that are executed beside each other; more wait their turn."""
 TRIES = 3
 """How often a request is made that brings nothing."""
 _BACKOFF_MS = (250, 500)
@@ -52,34 +55,44 @@ def settle(state: TurnState) -> Sequence[Event]:
 
 def judge(state: TurnState) -> list[Event]:
     """What becomes of calls that have been told and not been begun."""
-    return [event for call in state.live.values() for event in _judge(state, call)]
+    if not state.fresh:
+        return []
+    room = MOST_AT_ONCE - sum(isinstance(effect, RunTool) for effect in state.open.values())
+    events: list[Event] = []
+    for call in state.fresh.values():
+        if room <= 0 and call.name in state.offered and _may_begin(state, call):
+            continue
+        if (event := _judged(state, call)) is not None:
+            events.append(event)
+            room -= isinstance(event, ToolStarted)
+    return events
 
 
-def _judge(state: TurnState, call: ToolCall) -> Iterator[Event]:
+def _judged(state: TurnState, call: ToolCall) -> Event | None:
+    """None: nothing becomes of it here, or not yet."""
     facts = state.facts
     if call.run_by is RunBy.BACKEND:
-        if call.told and responds(call.name):
-            yield over(state, call, CallStatus.SUCCESS)
-        return
-    if call.status is not CallStatus.PENDING or not facts.auto_execute:
-        return
+        return over(state, call, CallStatus.SUCCESS) if responds(call.name) else None
+    if for_others(state, call.run_by, call.name):
+        return None
     if call.run_by is RunBy.CLIENT:
-        if facts.headless and not for_others(state, call.run_by, call.name):
-            yield over(
-                state, call, CallStatus.SKIPPED, "no_client", f"{call.name} runs in a client, and none is attached"
-            )
-        return
+        why = f"{call.name} runs in a client, and none is attached"
+        return over(state, call, CallStatus.SKIPPED, "no_client", why) if facts.headless else None
     if call.name not in state.offered:
-        yield over(state, call, CallStatus.ERROR, "not_found", f"Tool not found: {call.name or call.id}")
-    elif call.permit is Permit.ALLOW or (call.permit is Permit.ASK and facts.on_approval is OnApproval.RUN):
-        yield ToolStarted(tool_call_id=call.id)
-    elif call.permit is Permit.DENY:
-        yield over(state, call, CallStatus.SKIPPED, "not_permitted", f"{call.name} is not permitted here")
-    elif facts.on_approval is OnApproval.WAIT:
-        yield approval(state, call)
-    else:
-        how = f"{call.name} needs approval: allow it for the chat or always, or send with onApproval wait or run"
-        yield over(state, call, CallStatus.SKIPPED, "needs_approval", how)
+        return over(state, call, CallStatus.ERROR, "not_found", f"Tool not found: {call.name or call.id}")
+    if _may_begin(state, call):
+        return ToolStarted(tool_call_id=call.id)
+    if call.permit is Permit.DENY:
+        return over(state, call, CallStatus.SKIPPED, "not_permitted", f"{call.name} is not permitted here")
+    if facts.on_approval is OnApproval.WAIT:
+        return approval(state, call)
+    how = f"{call.name} needs approval: allow it for the chat or always, or send with onApproval wait or run"
+    return over(state, call, CallStatus.SKIPPED, "needs_approval", how)
+
+
+def _may_begin(state: TurnState, call: ToolCall) -> bool:
+    asks = call.permit is Permit.ASK and state.facts.on_approval is OnApproval.RUN
+    return asks or call.permit is Permit.ALLOW
 
 
 def end_rest(state: TurnState) -> list[Event]:
@@ -106,8 +119,9 @@ def leftovers(state: TurnState, last: Request) -> list[Event]:
 
 
 def _next(state: TurnState, last: Request) -> Sequence[Event]:
-    if waiting := [call for call in state.live.values() if call.ours and not call.answered]:
-        left = all(call.status is CallStatus.PENDING and for_others(state, call.run_by, call.name) for call in waiting)
+    waiting = (call for call in state.live.values() if call.ours and not call.answered)
+    if (first := next(waiting, None)) is not None:
+        left = _is_left(state, first) and all(_is_left(state, call) for call in waiting)
         return _finish(state, pending=True) if left and not state.open else ()
     if steering_open(state):
         return ()
@@ -119,6 +133,11 @@ def _next(state: TurnState, last: Request) -> Sequence[Event]:
     if unheard(state):
         return _ask(state, CallReason.STEERING)
     return _finish(state) if not (state.open or state.live) else ()
+
+
+def _is_left(state: TurnState, call: ToolCall) -> bool:
+    """It is for whoever sent the message."""
+    return call.status is CallStatus.PENDING and for_others(state, call.run_by, call.name)
 
 
 def _ask(state: TurnState, reason: CallReason, checkpoint_id: str = "", results: Sequence[str] = ()) -> Sequence[Event]:
