@@ -37,6 +37,10 @@ def instructions(call: CallBackend) -> str:
     parts = [_BASE, _MODES.get(call.mode, "")]
     if call.workspace:
         parts.append(f"The workspace is the repository {call.workspace}.")
+    else:
+        parts.append(
+            "No repository is chosen, so tools for files and commands have nothing to work on: say so if needed."
+        )
     if call.workflow_id:
         parts.append(f"The conversation is about the workflow with the id {call.workflow_id}.")
     if call.headless:
