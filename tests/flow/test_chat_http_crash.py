@@ -91,11 +91,13 @@ class Crash:
             client.headers["x-api-key"] = self.key
             yield client
 
-    def while_shown(self, message: str, kind: str, met: Callable[[], bool] = lambda: True) -> list[Shown]:
-        """Say something and kill the server once the stream has shown such an event, and ``met`` is so. Answers what
-        was seen; another server serves then."""
+    def while_shown(self, message: str, kind: str, logged: str, met: Callable[[], bool] = lambda: True) -> list[Shown]:
+        """Say something and kill the server once the stream has shown such an event, another is in the log, and ``met``
+        is so. Answers what was seen; another server serves then."""
         with self.client() as client, reading(client, "POST", CHAT, self._body(message)) as reader:
             reader.until(kind)
+            log = f"/api/runs/{reader.shown[0]['streamId']}/events"
+            until(lambda: logged in client.get(log).text)
             until(met)
             self.server.command.signal(signal.SIGKILL)
             with pytest.raises(httpx.RemoteProtocolError):
@@ -143,7 +145,7 @@ def nothing(_: Reader) -> None:
 
 
 def test_in_the_middle_of_the_text_the_turn_ends_with_the_truth_and_what_was_said(crash: Crash) -> None:
-    seen = crash.while_shown("tell me a tale", "content")
+    seen = crash.while_shown("tell me a tale", "content", "TEXT_DELTA")
     with crash.client() as client:
         whole = crash.rest(client, seen, nothing)
         end = end_of(whole)
@@ -159,7 +161,7 @@ def test_in_the_middle_of_a_tool_the_tool_is_not_run_again_and_the_turn_goes_on(
     with crash.client() as client:
         allow = client.post("/api/copilot/auto-allowed-tools", json={"tool": "run_shell"})
         assert allow.status_code == 200, allow.text
-    seen = crash.while_shown("run it", "tool_executing", crash.ledger.exists)
+    seen = crash.while_shown("run it", "tool_executing", "BACKEND_ENDED", crash.ledger.exists)
     with crash.client() as client:
         crash.gate.touch()
         whole = crash.rest(client, seen, nothing)
@@ -172,13 +174,14 @@ def test_in_the_middle_of_a_tool_the_tool_is_not_run_again_and_the_turn_goes_on(
 
 def test_in_the_middle_of_an_approval_it_still_waits_and_is_done_once_when_it_is_allowed(crash: Crash) -> None:
     written = crash.repo.path / "hello.txt"
-    seen = crash.while_shown("write it", "approval_required")
+    seen = crash.while_shown("write it", "approval_required", "BACKEND_ENDED")
     assert not written.exists()
     with crash.client() as client:
 
         def allow(_: Reader) -> None:
             body = {"toolCallId": seen[-1]["toolCallId"], "status": "accepted", "streamId": seen[0]["streamId"]}
-            assert client.post("/api/copilot/confirm", json=body).status_code == 200
+            first = client.post("/api/copilot/confirm", json=body)
+            assert first.status_code == 200, first.text
             assert client.post("/api/copilot/confirm", json=body).status_code == 409
 
         whole = crash.rest(client, seen, allow)
