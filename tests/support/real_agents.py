@@ -15,6 +15,8 @@ from tests.support import flow, terminal
 from tests.support.models.server import ModelServer
 from tests.support.needs import need_agents
 
+from pilothouse.adapters.agents import discovery
+
 PATIENCE_S = 90.0
 """Bound of every wait where real agents work: some take many seconds to start, on a busy machine several at once."""
 
@@ -71,6 +73,7 @@ def find_agents(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY_VARIABLE, KEY)
     for module in (flow, terminal):
         monkeypatch.setattr(module, "PATIENCE_S", PATIENCE_S)
+    monkeypatch.setattr(discovery, "PROBE_TIMEOUT_S", PATIENCE_S)  # several are asked for their versions at once
 
 
 def for_owners(agents: Mapping[str, Any]) -> dict[str, str]:

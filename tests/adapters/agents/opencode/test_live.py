@@ -74,15 +74,17 @@ def test_it_writes_a_file_and_tells_everything_once(place: Place) -> None:
     assert asked[0].body["reasoning_effort"] == "high"
 
 
-def test_neither_its_arguments_nor_its_files_hold_the_key_and_the_users_directories_stay_as_they_are(
+def test_a_prompt_of_100_000_characters_reaches_the_model_and_neither_arguments_nor_files_hold_the_key(
     place: Place,
 ) -> None:
     settings = place.home / ".config" / "git"
     settings.mkdir(parents=True)
     (settings / "config").write_text("[user]\n\tname = Someone\n")
-    turns = (run_shell("git config user.name"), say("Done."))
-    with ModelServer(turns) as server, place.run(place.work(f"{server.url}/v1")) as run:
-        assert run.end().ok
+    prompt = "begin " + "x y " * 25_000 + "end"
+    with ModelServer((run_shell("git config user.name"), say("Done."))) as server:
+        with place.run(place.work(f"{server.url}/v1", prompt=prompt)) as run:
+            assert run.end().ok
+        assert prompt in last_asked(server).prompts[-1]
 
     launch = OpenCode().launch(run.work)
     assert not any(KEY in value for value in (*launch.argv, *launch.env.values()))
@@ -90,14 +92,6 @@ def test_neither_its_arguments_nor_its_files_hold_the_key_and_the_users_director
     assert run.of(ToolEnded)[0].output == "Someone\n"
     assert {str(path.relative_to(place.home)) for path in place.home.glob("*/*")} <= {".config/git", ".cache/opencode"}
     assert not list(place.private.rglob("node_modules/*")), "nothing was fetched"
-
-
-def test_a_prompt_of_100_000_characters_reaches_the_model(place: Place) -> None:
-    prompt = "begin " + "x y " * 25_000 + "end"
-    with ModelServer((say("Read."),)) as server:
-        with place.run(place.work(f"{server.url}/v1", prompt=prompt)) as run:
-            assert run.end().ok
-        assert prompt in last_asked(server).prompts[-1]
 
 
 def test_what_is_not_permitted_does_not_happen_and_it_goes_on_without(place: Place) -> None:
