@@ -205,6 +205,32 @@ def test_what_is_refused_says_what_to_do(wire: str, status: int, transient: bool
     assert names in str(error)
 
 
+def test_a_redirection_is_not_followed_with_the_key() -> None:
+    asked: list[bytes] = []
+
+    async def elsewhere(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.read(1 << 16))
+        writer.close()
+
+    async def act() -> None:
+        other = await asyncio.start_server(elsewhere, "127.0.0.1", 0)
+        port = other.sockets[0].getsockname()[1]
+
+        async def redirect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(f"HTTP/1.1 307 Moved\r\nlocation: http://127.0.0.1:{port}/v1/messages\r\n\r\n".encode())
+            writer.close()
+
+        server = await asyncio.start_server(redirect, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with server, other, opened(LlmConfig("anthropic", url, KEY, "fake-1")) as backend:
+            with pytest.raises(BackendFailed):
+                await said(backend, request())
+
+    asyncio.run(act())
+    assert not asked
+
+
 def test_nobody_at_the_address_passes_and_names_the_setting() -> None:
     with refusing() as url:
         error = failed(LlmConfig(base_url=f"{url}/v1", model="fake-1"))

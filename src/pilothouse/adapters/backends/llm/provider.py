@@ -5,6 +5,7 @@ The only module that chooses between providers. Retries are the turn's business,
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -38,7 +39,8 @@ class Provider:
         self._config = config
         timeout = httpx2.Timeout(SILENCE_S, connect=CONNECT_S)
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
-        self._http = httpx2.AsyncClient(timeout=timeout, limits=limits, follow_redirects=True)
+        self._http = httpx2.AsyncClient(timeout=timeout, limits=limits)  # follows nobody elsewhere with a key
+        logging.getLogger("httpx2").setLevel(logging.WARNING)  # it has a line for every request
         self._models: dict[str, Model] = {}
         if config.provider == "anthropic":
             own = {"x-api-key": config.key} if config.url else {}  # what most who speak this wire look for
