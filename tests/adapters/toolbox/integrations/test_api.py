@@ -7,10 +7,14 @@ import logging
 
 import httpx
 import pytest
-from starlette.responses import JSONResponse, Response
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
 from tests.support.outside.accounts import accounts
 from tests.support.outside.github import GitHub, Repo
 from tests.support.outside.google import Google
+from tests.support.outside.serving import serving
 from tests.support.outside.slack import Slack
 
 from pilothouse.adapters.toolbox.integrations.api import LARGEST, LONGEST_WAIT_S, Web
@@ -162,6 +166,28 @@ def test_what_may_have_been_done_is_not_said_to_have_failed() -> None:
         assert "look before" in await said(httpx.RemoteProtocolError, "github_create_issue", **issue)
         assert "look before" not in await said(httpx.ConnectError, "github_create_issue", **issue)
         assert "look before" not in await said(httpx.ReadTimeout, "github_list_repos")
+
+    asyncio.run(story())
+
+
+def test_a_service_that_sends_elsewhere_does_not_send_the_token_along() -> None:
+    seen: list[str] = []
+
+    async def elsewhere(request: Request) -> Response:
+        seen.append(request.headers.get("authorization", ""))
+        return JSONResponse([])
+
+    async def story() -> None:
+        service = GitHub(repos={"a/b": Repo()})
+        routes = [Route("/{path:path}", elsewhere, methods=["GET", "POST"])]
+        with serving(Starlette(routes=routes)) as other:
+            async with accounts("github", service) as at:
+                service.trouble = [RedirectResponse(f"{other}/user/repos", 302)]
+                assert (await at.done("github_list_repos"))["repos"] == []
+                assert seen == [""]
+                service.trouble = [RedirectResponse(f"{other}/issues", 307)]
+                assert "307" in await at.refused("github_create_issue", repo="a/b", title="t")
+                assert seen == [""]
 
     asyncio.run(story())
 
