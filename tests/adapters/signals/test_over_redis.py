@@ -81,6 +81,30 @@ def test_a_server_that_was_never_there_keeps_nobody_waiting(caplog: pytest.LogCa
     assert "planted-secret" not in caplog.text
 
 
+def test_a_server_that_takes_connections_and_says_nothing_is_asked_once_in_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pilothouse.adapters.signals.over_redis.WITHIN_S", 0.1)
+    monkeypatch.setattr("pilothouse.adapters.signals.over_redis._TRIED_AGAIN_S", 3600.0)
+    taken = 0
+
+    async def story() -> None:
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal taken
+            taken += 1
+            await reader.read()
+            writer.close()
+
+        async with asyncio.timeout(WITHIN_S), await asyncio.start_server(silent, "127.0.0.1", 0) as server:
+            signals = RedisSignals(f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}/0")
+            for n in range(20):
+                assert await signals.keep(f"k{n}", b"mine", 60)
+            await signals.close()
+
+    asyncio.run(story())
+    assert taken == 1
+
+
 def test_without_an_address_there_is_no_server_and_with_a_wrong_one_it_is_said() -> None:
     assert isinstance(open_signals(None), MemorySignals)
     assert isinstance(open_signals(""), MemorySignals)

@@ -28,6 +28,8 @@ WITHIN_S = 2.0
 _IDLE_S = 15.0
 """How often a connection on which nothing arrives is tried."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
+_TRIED_AGAIN_S = 1.0
+"""After a question that failed, the next ones are answered here for so long."""
 
 T = TypeVar("T")
 
@@ -55,6 +57,7 @@ class RedisSignals:
             raise BadInput(str(error), field="PILOTHOUSE_REDIS_URL", fix=fix) from None
         self._here = MemorySignals()
         self._lost = False
+        self._again_at = 0.0
 
     async def publish(self, channel: str, message: bytes) -> None:
         await self._ask(
@@ -137,6 +140,8 @@ class RedisSignals:
             offer(queue, told["data"], channel)
 
     async def _ask(self, there: Callable[[], Awaitable[T]], here: Callable[[], Awaitable[T]]) -> T:
+        if self._lost and asyncio.get_running_loop().time() < self._again_at:
+            return await here()  # who waits for an answer must not wait for a server that says nothing each time
         try:
             async with asyncio.timeout(2 * WITHIN_S):
                 answer = await there()
@@ -151,6 +156,7 @@ class RedisSignals:
             why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             log.warning("signals.lost: %s cannot be reached, signals stay within this process: %s", self._where, why)
         self._lost = True
+        self._again_at = asyncio.get_running_loop().time() + _TRIED_AGAIN_S
 
     def _found(self) -> None:
         if self._lost:
