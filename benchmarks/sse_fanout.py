@@ -116,7 +116,7 @@ async def _connected(to: Server, path: str, clients: int) -> AsyncIterator[list[
 async def _all_of(client: asyncio.StreamReader, events: int) -> None:
     """Until the last event: the last word of the stream comes after all."""
     for _ in range(events):
-        await client.readuntil(b'"<')
+        await client.readuntil(b">")
     await client.readuntil(b'"done"')
 
 
