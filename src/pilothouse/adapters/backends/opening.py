@@ -63,7 +63,7 @@ class BackendConfig:
 
 @asynccontextmanager
 async def open_backend(config: BackendConfig) -> AsyncIterator[AnyBackend]:
-    """Raises ``BadInput`` for a configuration that cannot be meant, ``Unavailable`` for one that needs something this
+    """Every kind but ``agent``. Raises ``BadInput`` for a configuration that cannot be meant, ``Unavailable`` for one that needs something this
     machine lacks. Leaving closes its connections."""
     match config.chosen:
         case "remote":
@@ -95,4 +95,5 @@ async def open_backend(config: BackendConfig) -> AsyncIterator[AnyBackend]:
 
             yield GuideBackend()
         case kind:
-            raise BadInput(f"backend {kind!r} is not built yet", field="backend", fix="use script")
+            # An agent works within a turn as it does within a node, so the engine itself makes that one.
+            raise BadInput(f"{kind!r} is not opened like this", field="backend")

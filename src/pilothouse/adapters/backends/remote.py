@@ -101,7 +101,8 @@ class RemoteBackend:
 
     async def call(self, request: BackendRequest) -> AsyncIterator[Sequence[BackendEvent]]:
         stream = self._remember(request)
-        await asyncio.gather(*(self.report(one) for one in bodies.given_reports(request)))
+        for report in bodies.given_reports(request):
+            await self.report(report)
         path, body = self._addressed(request)
         try:
             async with self._http.stream(
