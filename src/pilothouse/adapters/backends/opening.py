@@ -63,8 +63,10 @@ class BackendConfig:
 
 @asynccontextmanager
 async def open_backend(config: BackendConfig) -> AsyncIterator[AnyBackend]:
-    """Every kind but ``agent``. Raises ``BadInput`` for a configuration that cannot be meant, ``Unavailable`` for one that needs something this
-    machine lacks. Leaving closes its connections."""
+    """Every kind but ``agent``. Leaving closes its connections.
+
+    Raises ``BadInput`` for a configuration that cannot be meant, ``Unavailable`` for one that needs something this
+    machine lacks."""
     match config.chosen:
         case "remote":
             from pilothouse.adapters.backends.remote import RemoteBackend  # noqa: PLC0415, see above
