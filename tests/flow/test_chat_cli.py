@@ -117,6 +117,24 @@ def test_ctrl_c_ends_the_turn_and_what_was_said_is_kept(at: Desk, client: Client
     assert (answer.content, answer.status) == ("Once upon a time. ", "stopped")
 
 
+def test_a_second_ctrl_c_leaves_at_once_and_says_how_to_come_back(at: Desk, client: Client) -> None:
+    command = at.start("chat", "tell me for ever")
+    command.says("Once upon a time.")
+    turn_id = client.runs.list(kind="turn", limit=1)[0]["id"]
+    owner = at.only_owner()
+    os.kill(owner, signal.SIGSTOP)  # so that the stop takes as long as the test likes
+    try:
+        command.press_ctrl_c()
+        command.says("Ctrl-C again leaves")
+        command.press_ctrl_c()
+        said = command.wait()
+    finally:
+        os.kill(owner, signal.SIGCONT)
+    assert said.code == 130
+    assert f"pilothouse runs stop {turn_id[:13]}" in said.err
+    client.chats.abort(turn_id)
+
+
 def test_an_approval_is_answered_at_the_terminal(at: Desk, client: Client) -> None:
     chat_id = asking(client)
     screen = at.sit_down("chat", "--chat", chat_id, "list the workflows")

@@ -120,15 +120,20 @@ class TurnWatch:
         if self._presses > 1:
             return True
         self._screen.say("stopping; Ctrl-C again leaves at once")
+        threading.Thread(target=self._abort, name="abort", daemon=True).start()  # a second one must not wait for it
+        return False
+
+    def _abort(self) -> None:
         try:
             self._turn.abort()
         except Refused:
             pass  # it has ended by itself
-        return False
+        except Exception as error:  # handed to whoever waits
+            self._items.put(error)
 
     def _said(self, line: str) -> None:
         if line.strip() == "/stop":
-            self._turn.abort()
+            self._abort()
         elif line.strip():
             try:
                 self._turn.steer(line)
