@@ -42,6 +42,10 @@ PATIENCE_S = 10.0
 ALL = ("memory", "script", "remote-v0", "remote-v1", "llm-openai", "llm-openai-responses", "llm-anthropic")
 
 
+OF_COPILOTS = tuple(name for name in ALL if not name.startswith("llm-"))
+"""Who says what no language model does: titles in passing, errors as events."""
+
+
 class Setting(Protocol):
     """Somewhere replies come from, that says what ``legs`` are: one for each request, the last one again."""
 
@@ -106,6 +110,7 @@ def test_says_its_text_in_order_and_ends_with_its_last_word(setting: Setting) ->
     assert isinstance(said[-1], Completed)
 
 
+@pytest.mark.parametrize("setting", OF_COPILOTS, indirect=True)
 def test_tells_thoughts_titles_and_what_was_used(setting: Setting) -> None:
     async def act() -> list[BackendEvent]:
         used = Spent(input_tokens=9, output_tokens=4, cached_tokens=2, model="m", cost=0.5)
@@ -147,6 +152,7 @@ def test_goes_on_with_the_results(setting: Setting) -> None:
     assert not [one for one in second if isinstance(one, ToolCalled)]
 
 
+@pytest.mark.parametrize("setting", OF_COPILOTS, indirect=True)
 def test_what_it_calls_an_error_is_said_and_ends_it(setting: Setting) -> None:
     async def act() -> list[BackendEvent]:
         failed = Failed(message="too long", code="context_limit", shown="That was too much.")

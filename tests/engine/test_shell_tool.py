@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from tests.support.flow import make_repo
+from tests.support.needs import need_sandbox
 
 from pilothouse.adapters.agents.environment import HostEnvironment
 from pilothouse.adapters.store.output import FileLogStore
 from pilothouse.adapters.system.ids import Uuid7Ids
 from pilothouse.adapters.toolbox.shell import LocalShells
 from pilothouse.adapters.work.local import LocalExecutor
-from pilothouse.adapters.work.sandbox.probe import why_not
 from pilothouse.core.run.commands import Command
 from pilothouse.core.tools.spec import ToolAnswer, ToolContext
 from pilothouse.engine.shell_tool import HEAD, TAIL, end_left_over, shell_tools
@@ -83,6 +83,11 @@ async def until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+def sandbox() -> None:
+    need_sandbox()
 
 
 def test_a_command_runs_in_the_workspace_and_answers_code_and_output(told: Told) -> None:
@@ -201,7 +206,7 @@ def test_what_an_earlier_owner_left_is_ended_and_what_this_one_runs_is_not(told:
     told(story)
 
 
-@pytest.mark.skipif(bool(why_not()), reason="commands cannot be confined on this machine")
+@pytest.mark.usefixtures("sandbox")
 def test_a_command_that_only_looks_changes_nothing_and_reaches_nothing(told: Told) -> None:
     async def story(machine: Machine) -> None:
         (machine.workspace / "file.txt").write_text("content\n")
@@ -221,7 +226,7 @@ def test_a_command_that_only_looks_changes_nothing_and_reaches_nothing(told: Tol
     told(story)
 
 
-@pytest.mark.skipif(bool(why_not()), reason="commands cannot be confined on this machine")
+@pytest.mark.usefixtures("sandbox")
 def test_history_is_looked_at_and_not_changed(told: Told) -> None:
     async def story(machine: Machine) -> None:
         machine.workspace.rmdir()

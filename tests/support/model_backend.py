@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-import pytest
 from tests.support.models.asked import Asked
 from tests.support.models.parts import Call, Fail, Hold, Over, Part, Say, Think, Usage
 from tests.support.models.server import ModelServer
@@ -63,4 +62,4 @@ def _parts(step: Any) -> Sequence[Part]:
             return []
         case Sequence():
             return [part for one in step for part in _parts(one)] or [Over()]
-    pytest.skip(f"no language model says {type(step).__name__}")
+    raise TypeError(f"no language model says {type(step).__name__}")
