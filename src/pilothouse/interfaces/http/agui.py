@@ -28,7 +28,7 @@ from pilothouse.engine.keyed import keyed_id
 from pilothouse.engine.queries import Queries
 from pilothouse.engine.services import Services
 from pilothouse.errors import BadInput, NotFound, Refused
-from pilothouse.interfaces.http.bodies import Name
+from pilothouse.interfaces.http.bodies import Name, like
 from pilothouse.interfaces.http.guard import principal_of
 from pilothouse.interfaces.http.sse import KEEPALIVE, EventStream
 from pilothouse.interfaces.http.streams import is_over
@@ -104,6 +104,8 @@ class AguiResume(_Lenient):
 
 class RunAgentInput(_Lenient):
     """What a client of the protocol asks for."""
+
+    model_config = like(threadId="t1", runId="r1", messages=[{"id": "m1", "role": "user", "content": "Hello"}])
 
     thread_id: Name
     run_id: Name

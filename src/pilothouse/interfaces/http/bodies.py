@@ -14,6 +14,11 @@ MAX_VERSION = 1 << 53
 Version = Annotated[int, Field(strict=True, ge=1, le=MAX_VERSION)]
 
 
+def like(**example: Any) -> ConfigDict:
+    """With an example of a body."""
+    return ConfigDict(json_schema_extra={"examples": [example]})
+
+
 class Body(BaseModel):
     """Base of all bodies."""
 
@@ -76,11 +81,15 @@ class EditWorkflow(ChangeWorkflow):
 
 
 class RevertWorkflow(ChangeWorkflow):
+    model_config = like(version=3, to=1, why="The second block was a mistake")
+
     to: Version = Field(description="The version to go back to.")
 
 
 class RunWorkflow(Body):
     """How to run a workflow; nothing needs to be said."""
+
+    model_config = like(repoPath="/home/ann/project")
 
     version: Version | None = Field(default=None, description="The one that stands when left out.")
     repo_path: Name | None = Field(default=None, description="An absolute path; goes before the workflow's own.")
@@ -90,11 +99,15 @@ class RunWorkflow(Body):
 class RetryPlan(Body):
     """Which nodes or groups to try again; none named: all that failed. ``fresh``: from the first phase on."""
 
+    model_config = like(nodes=["test"])
+
     nodes: list[Name] = Field(default=[], max_length=100_000)
     fresh: StrictBool = False
 
 
 class RetryNode(Body):
+    model_config = like(fresh=True)
+
     fresh: StrictBool = False
 
 
@@ -103,20 +116,28 @@ class CancelGroup(Body):
 
 
 class StopEverything(Body):
+    model_config = like(sessionId="0192f0c0-…")
+
     session_id: Name | None = Field(default=None, description="Only the runs of this session.")
 
 
 class AnswerWait(Body):
+    model_config = like(answer="approve")
+
     answer: Name = Field(description="One of the wait's options.")
     arguments: dict[str, Any] | None = Field(default=None, description="What a tool is to be called with instead.")
     message: str = Field(default="", max_length=100_000, description="Told to whoever asked.")
 
 
 class RegisterRepo(Body):
+    model_config = like(path="/home/ann/project")
+
     path: Name = Field(description="Any folder of the repository, as an absolute path.")
 
 
 class CreateKey(Body):
+    model_config = like(name="nightly", user="ann", scopes=["run"])
+
     name: Name = Field(description="What it is for, as lists show it.")
     user: Name | None = Field(default=None, description="Who whoever shows it is; who asks when left out.")
     scopes: list[Name] = Field(default=[*DEFAULT_SCOPES], description=f"Some of {', '.join(Scope)}.")
@@ -146,9 +167,13 @@ class ConnectAccount(Body):
 
 
 class ConnectedAccount(Body):
+    model_config = like(state="…", code="…")
+
     state: Name
     code: Annotated[str, Field(min_length=1, max_length=4000, repr=False)]
 
 
 class Login(Body):
+    model_config = like(token="…")
+
     token: Annotated[str, Field(min_length=1, max_length=200)]

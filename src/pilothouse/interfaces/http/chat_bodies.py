@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AliasChoices, ConfigDict, Field, StrictBool
+from pydantic import AliasChoices, Field, StrictBool
 
 from pilothouse.core.chat.calls import GivenResult, OnApproval
 from pilothouse.core.tools.spec import Permit, ToolSpec
 from pilothouse.engine.chat_values import ChatChanges, Send
 from pilothouse.errors import BadInput
-from pilothouse.interfaces.http.bodies import Body, Name
+from pilothouse.interfaces.http.bodies import Body, Name, like
 
 Text = Annotated[str, Field(max_length=1_000_000)]
 Objects = Annotated[list[dict[str, Any]], Field(max_length=100)]
 
 MAX_TIMEOUT_MS = 3_600_000
 _GRACE_S = 30.0
-
-
-def _like(**example: Any) -> ConfigDict:
-    """With an example of a body."""
-    return ConfigDict(json_schema_extra={"examples": [example]})
 
 
 class ToolResult(Body):
@@ -120,7 +115,7 @@ class Message(Body):
 
 
 class HeadlessMessage(Message):
-    model_config = _like(
+    model_config = like(
         message="Create a Slack notification workflow", workflowId="0192f0c3-…", mode="agent", timeout=300_000
     )
 
@@ -130,7 +125,7 @@ class HeadlessMessage(Message):
 class InteractiveMessage(Message):
     """Also takes what older clients send and nobody needs any more: the server knows it, or nothing follows from it."""
 
-    model_config = _like(message="Build it every night", chatId="0192f0c0-…", messageId="b7c1")
+    model_config = like(message="Build it every night", chatId="0192f0c0-…", messageId="b7c1")
 
     stream: StrictBool = Field(default=True, description="False: one JSON answer, as the headless API's.")
     create_new_chat: Any = Field(default=None, deprecated=True)
@@ -163,14 +158,14 @@ class WhichTurn(Body):
 class StopTurn(WhichTurn):
     """Also takes what older clients send: the server has kept what was said until then."""
 
-    model_config = _like(streamId="0192f0c1-…")
+    model_config = like(streamId="0192f0c1-…")
 
     content: Any = Field(default=None, deprecated=True)
     content_blocks: Any = Field(default=None, deprecated=True)
 
 
 class SteerTurn(WhichTurn):
-    model_config = _like(streamId="0192f0c1-…", content="Only on weekdays", steeringId="b7c2")
+    model_config = like(streamId="0192f0c1-…", content="Only on weekdays", steeringId="b7c2")
 
     content: Annotated[str, Field(min_length=1, max_length=1_000_000)] = Field(
         validation_alias=AliasChoices("content", "message"), description="What is said while the turn goes on."
@@ -179,14 +174,14 @@ class SteerTurn(WhichTurn):
 
 
 class Rename(Body):
-    model_config = _like(chatId="0192f0c0-…", title="A nightly build")
+    model_config = like(chatId="0192f0c0-…", title="A nightly build")
 
     chat_id: Name
     title: Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class ChangeChat(Body):
-    model_config = _like(title="A nightly build", permits={"write_file": "allow"})
+    model_config = like(title="A nightly build", permits={"write_file": "allow"})
 
     title: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     model: str | None = Field(default=None, max_length=1000, description="Empty: the backend's own choice.")
@@ -204,7 +199,7 @@ class ChangeChat(Body):
 
 
 class Fork(Body):
-    model_config = _like(turnId="0192f0c1-…")
+    model_config = like(turnId="0192f0c1-…")
 
     turn_id: Name = Field(
         validation_alias=AliasChoices("turnId", "turn_id", "streamId", "stream_id"),
@@ -213,7 +208,7 @@ class Fork(Body):
 
 
 class Revert(Body):
-    model_config = _like(checkpoint="0192f0c3-…@4")
+    model_config = like(checkpoint="0192f0c3-…@4")
 
     checkpoint: Name = Field(
         validation_alias=AliasChoices("checkpoint", "checkpointId", "checkpoint_id"), description="One's `id`."
@@ -221,7 +216,7 @@ class Revert(Body):
 
 
 class GiveFeedback(Body):
-    model_config = _like(turnId="0192f0c1-…", rating="up")
+    model_config = like(turnId="0192f0c1-…", rating="up")
 
     turn_id: Name = Field(validation_alias=AliasChoices("turnId", "turn_id", "streamId", "stream_id"))
     rating: Name = Field(description="`up` or `down`.")
@@ -229,7 +224,7 @@ class GiveFeedback(Body):
 
 
 class ConfirmTool(Body):
-    model_config = _like(toolCallId="tc_002", status="accepted", scope="once")
+    model_config = like(toolCallId="tc_002", status="accepted", scope="once")
 
     tool_call_id: Name
     status: Name = Field(
@@ -249,13 +244,13 @@ class ConfirmTool(Body):
 
 
 class AllowTool(Body):
-    model_config = _like(tool="write_file")
+    model_config = like(tool="write_file")
 
     tool: Name = Field(validation_alias=AliasChoices("tool", "toolId", "tool_id"))
 
 
 class ExecuteTool(Body):
-    model_config = _like(toolName="list_workflows", arguments={})
+    model_config = like(toolName="list_workflows", arguments={})
 
     tool_name: Name = Field(validation_alias=AliasChoices("toolName", "tool_name", "name"))
     arguments: dict[str, Any] = Field(
@@ -269,7 +264,7 @@ class ExecuteTool(Body):
 class MarkComplete(Body):
     """How a call ended that somebody else executed, as the chat document tells its backend."""
 
-    model_config = _like(id="tc_003", name="navigate_ui", status=200, data={"page": "home"})
+    model_config = like(id="tc_003", name="navigate_ui", status=200, data={"page": "home"})
 
     id: Name = Field(validation_alias=AliasChoices("id", "toolCallId", "tool_call_id"))
     name: Name = Field(validation_alias=AliasChoices("name", "toolName", "tool_name"))
