@@ -75,7 +75,7 @@ def test_the_relay_lives_until_the_command_has_said_its_last_words(executor_of: 
             script = f": {marker}; trap 'sleep 0.2; exit 3' TERM; printf .; while :; do sleep 0.01; done"
             await executor.start(confined(executor_of, script, Network.LIMITED, grace_ms=10_000), "k")
             await until_output(executor, "k")
-            assert len(alive(marker)) == 2
+            assert len(alive(marker)) >= 2  # a further one is a fork of the shell on its way to be `sleep`
             await executor.cancel("k")
             exit = await follow(executor, "k")
             assert (exit.reason, exit.code) == (ExitReason.CANCELED, 3)
