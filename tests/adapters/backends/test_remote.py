@@ -210,6 +210,30 @@ def test_the_strict_wire_is_not_reported_to_because_it_gets_results_with_the_nex
     assert run(act()).sent(REPORT) == []
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        Answer(401, {"error": f"bad key {KEY}"}),
+        Answer(200, {"error": f"bad key {KEY}"}),
+        Answer(402, {"message": f"bad key {KEY}"}),
+        Failed(message=f"bad key {KEY}", shown=KEY),
+        f"data: {KEY}\n\n".encode(),
+    ],
+    ids=["refusal", "no-stream", "spent", "error", "garbage"],
+)
+def test_a_backend_that_repeats_the_key_brings_it_to_nobody(step: Step) -> None:
+    async def act() -> str:
+        async with loopback([step, DONE]) as (_, backend):
+            try:
+                return repr(await heard(backend, ASKED))
+            except BackendFailed as error:
+                return str(error)
+
+    said = run(act())
+    assert "***" in said
+    assert KEY not in said
+
+
 @pytest.mark.parametrize(("status", "transient"), [(500, True), (429, True), (400, False), (401, False)])
 def test_a_report_that_is_refused_says_whether_to_repeat_it(status: int, transient: bool) -> None:
     async def act() -> BackendFailed:

@@ -52,6 +52,8 @@ _ABORT_S = 3.0
 _LAST_WORDS_S = 1.0
 """How long a strict backend that told of an error is listened to: its ``complete`` outranks that."""
 _KNOWN = 4096
+_SHORTEST_KEY = 6
+"""Characters of the shortest key that is hidden: anything shorter is in every other text."""
 _TITLE_LENGTH = 60
 _GONE = frozenset({404, 405, 410})
 _LAST = frozenset({Completed, Paused})
@@ -74,8 +76,9 @@ class RemoteBackend:
     name = "remote"
     features = Features(reports=True, steers=True, aborts=True, titles=True, repeats=True)
 
-    def __init__(self, http: httpx.AsyncClient, url: httpx.URL, turn: str) -> None:
+    def __init__(self, http: httpx.AsyncClient, url: httpx.URL, turn: str, key: str = "") -> None:
         self._http = http
+        self._key = key.encode()
         self._url = url
         self._turn = turn
         self._streams: OrderedDict[str, _Stream] = OrderedDict()
@@ -97,7 +100,7 @@ class RemoteBackend:
             trust_env=not _is_local(base.host),
         )
         async with http:
-            yield cls(http, base, turn)
+            yield cls(http, base, turn, key)
 
     async def call(self, request: BackendRequest) -> AsyncIterator[Sequence[BackendEvent]]:
         stream = self._remember(request)
@@ -117,7 +120,7 @@ class RemoteBackend:
                 reader = WireReader()
                 chunks = response.aiter_bytes()
                 async for chunk in chunks:
-                    said = reader.feed(chunk)
+                    said = reader.feed(self._hidden(chunk))
                     if reader.enveloped:
                         stream.reports = False
                     kinds = set(map(type, said))
@@ -187,14 +190,14 @@ class RemoteBackend:
         """Nothing where the answer is a stream; what is said instead where the usage is spent. Raises
         ``BackendFailed``."""
         if response.status_code == httpx.codes.PAYMENT_REQUIRED:
-            body = await read_bounded(response)
+            body = await self._body(response)
             offer = as_object(body) or {"message": told(body) or "The usage limit is reached."}
             return Said(f"<usage_upgrade>{msgspec.json.encode(offer).decode()}</usage_upgrade>"), Completed()
         if not response.is_success:
-            raise refusal(response, await read_bounded(response))
+            raise refusal(response, await self._body(response))
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind in ("text/html", "application/json"):
-            reason = told(await read_bounded(response))
+            reason = told(await self._body(response))
             raise BackendFailed(
                 f"what answers is no copilot backend: it sent {kind} instead of a stream"
                 + (f" ({reason})" if reason else "")
@@ -213,7 +216,7 @@ class RemoteBackend:
                     "POST", self._at(path), content=_encoded(body), headers={"content-type": "application/json"}
                 ) as response,
             ):
-                answer = await read_bounded(response)
+                answer = await self._body(response)
                 if not response.is_success and response.status_code not in besides:
                     raise refusal(response, answer)
         except TimeoutError:
@@ -221,6 +224,13 @@ class RemoteBackend:
         except httpx.HTTPError as error:
             raise unreachable(self._url, error) from None
         return as_object(answer) if len(answer) < MAX_BODY else {}
+
+    async def _body(self, response: httpx.Response) -> bytes:
+        return self._hidden(await read_bounded(response))
+
+    def _hidden(self, data: bytes) -> bytes:
+        """Without our key: a backend that repeats what it was asked with must not bring it to logs and people."""
+        return data.replace(self._key, b"***") if len(self._key) >= _SHORTEST_KEY else data
 
     def _at(self, path: str) -> httpx.URL:
         return self._url.copy_with(path=self._url.path.rstrip("/") + path)
