@@ -29,6 +29,7 @@ from pilothouse.core.chat.backend import (
     ToolCalled,
     ToolGenerating,
 )
+from pilothouse.core.chat.parts import json_in
 from pilothouse.core.chat.untyped import UntypedReader
 
 
@@ -208,3 +209,16 @@ VALUES = st.recursive(
 @given(st.lists(st.tuples(KINDS, st.dictionaries(FIELDS, VALUES, max_size=5)), max_size=5))
 def test_no_payload_breaks_it(events: list[tuple[str, dict[str, Any]]]) -> None:
     read(*({"type": kind, **fields} for kind, fields in events))
+
+
+@pytest.mark.parametrize("levels", [5_000, 100_000])
+def test_json_that_is_too_deep_to_be_read_is_not_understood_and_loses_nothing_else(levels: int) -> None:
+    deep = b'{"type":"tool_result","toolCallId":"x","result":' + b'{"a":' * levels + b"1" + b"}" * levels + b"}"
+    hello = b'{"type":"content","data":"hello"}'
+    found = UntypedReader().read_all([hello, deep, hello])
+    assert (found[0], found[2]) == (Said("hello"), Said("hello"))
+    assert isinstance(found[1], NotUnderstood)
+
+
+def test_text_that_is_too_deep_as_json_says_nothing() -> None:
+    assert json_in("[" * 100_000) is None

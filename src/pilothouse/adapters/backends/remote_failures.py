@@ -86,7 +86,7 @@ def as_object(body: bytes) -> dict[str, Any]:
     """The JSON object that a body is; empty for anything else."""
     try:
         data = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}
 

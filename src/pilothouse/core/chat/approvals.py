@@ -25,7 +25,7 @@ from pilothouse.core.chat.answers import (
 from pilothouse.core.chat.backend import Asked
 from pilothouse.core.chat.calls import CallStatus, OnApproval, RunBy
 from pilothouse.core.chat.inputs import Confirm
-from pilothouse.core.chat.plain import cut, plain, small
+from pilothouse.core.chat.plain import cut, plain, plain_object, small
 from pilothouse.core.chat.routing import for_others
 from pilothouse.core.chat.state import ToolCall, TurnState
 from pilothouse.core.chat.tool_events import ToolApproved, ToolBackgrounded, ToolEnded
@@ -137,7 +137,7 @@ def _decided(
     if decision == REFUSE:
         return [closed, over(state, call, CallStatus.REJECTED, "user_rejected", message or "The user rejected it")]
     if arguments is not None:
-        arguments = plain(arguments)
+        arguments = plain_object(arguments)
     approved = ToolApproved(
         tool_call_id=call.id,
         arguments=arguments,

@@ -51,7 +51,7 @@ def is_enveloped(payload: bytes) -> bool:
     """Whether a payload is of this wire. Never raises."""
     try:
         event = _decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return event.v is not None and event.payload is not None
 
@@ -63,7 +63,7 @@ class EnvelopeReader:
         """What one payload says. Never raises."""
         try:
             event = _decode(payload)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return [odd("not a JSON object", payload)]
         return self._tell(event, payload)
 

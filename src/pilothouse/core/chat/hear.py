@@ -16,7 +16,7 @@ from pilothouse.core.chat.calls import BackendEnd, CallStatus, RunBy
 from pilothouse.core.chat.endings import end_of
 from pilothouse.core.chat.inputs import Heard
 from pilothouse.core.chat.joining import Joined
-from pilothouse.core.chat.plain import clean, cut, plain, small
+from pilothouse.core.chat.plain import clean, cut, plain, plain_object, small
 from pilothouse.core.chat.routing import for_others, permit, run_by
 from pilothouse.core.chat.seen import Seen, seen_of
 from pilothouse.core.chat.state import Fault, Request, TurnState
@@ -119,7 +119,7 @@ class _Hearing:
         seen = self._call(said.id)
         if said.partial:
             if seen is None or not (seen.told or seen.over):
-                self._register(said.id, said.name, said.lane, plain(said.arguments))
+                self._register(said.id, said.name, said.lane, said.arguments and plain_object(said.arguments))
             return
         name = cut(said.name, _NAME) or (seen.name if seen else "")
         runner = run_by(self._state, said, name)
@@ -143,7 +143,7 @@ class _Hearing:
                 call=self._request.number,
                 run_by=runner,
                 permit=permit(self._state, name, runner),
-                ui=plain(said.ui),
+                ui=plain_object(said.ui),
                 report=waits and for_others(self._state, runner, name) and arguments is not None,
             )
         )

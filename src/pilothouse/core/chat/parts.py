@@ -27,7 +27,7 @@ def decoded(decode_lines: Callable[[bytes], list[T]], payloads: Sequence[bytes])
         return None
     try:
         events = decode_lines(text)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return events if len(events) == len(payloads) else None
 
@@ -67,7 +67,7 @@ def json_in(text: str) -> Any:
     """The value of JSON text; None for what is none."""
     try:
         return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return None
 
 

@@ -9,14 +9,19 @@ import msgspec
 
 _NOTICE_BYTES = 16_384
 _SHOWN = 2_000
+MOST_LEVELS = 200
+"""Of a value within values. Whoever keeps, folds or shows deeper ones runs out of stack, each at another depth."""
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it. What JSON cannot say is told as text."""
+    """A value as JSON has it. What JSON cannot say, or is too deep to be handed on, is told as text."""
     if value is None or value is True or value is False:
         return value
     try:
-        return msgspec.json.decode(msgspec.json.encode(value))
+        body = msgspec.json.encode(value)
+        if body.count(b"{") + body.count(b"[") > MOST_LEVELS and _is_deep(value):
+            return body[:_SHOWN].decode("utf-8", "replace")
+        return msgspec.json.decode(body)
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
         return _forced(value)
 
@@ -25,8 +30,22 @@ def _forced(value: Any) -> Any:
     try:
         text = json.dumps(value, default=str, ensure_ascii=False, skipkeys=True)
         return msgspec.json.decode(msgspec.json.encode(json.loads(clean(text))))  # the latter knows no NaN
-    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
+    except RecursionError:
+        return f"({type(value).__name__} of too many levels)"
+    except (TypeError, ValueError, msgspec.MsgspecError):
         return clean(repr(value)[:_SHOWN])
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MOST_LEVELS):
+        inner = [
+            one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list | tuple)
+        ]
+        level = [one for values in inner for one in values]
+        if not level:
+            return False
+    return True
 
 
 def clean(text: str) -> str:
@@ -42,6 +61,12 @@ def clean(text: str) -> str:
 
 def cut(text: str, length: int) -> str:
     return clean(text if len(text) <= length else text[: length - 1] + "…")
+
+
+def plain_object(data: dict[str, Any]) -> dict[str, Any]:
+    """The same of an object, which stays one."""
+    told = plain(data)
+    return told if isinstance(told, dict) else {"cut": told}
 
 
 def small(data: dict[str, Any]) -> dict[str, Any]:

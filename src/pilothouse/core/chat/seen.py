@@ -38,7 +38,7 @@ class Seen:
         if told is None and self.pieces:
             try:
                 told = msgspec.json.decode("".join(self.pieces))
-            except (msgspec.DecodeError, UnicodeEncodeError):
+            except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
                 return None
         elif told is None:
             told = self.arguments or {}

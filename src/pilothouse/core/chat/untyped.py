@@ -69,7 +69,7 @@ class UntypedReader:
         """What one payload says. Never raises."""
         try:
             event = _decode(payload)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return [odd("not a JSON object", payload)]
         return self._tell(event, payload)
 
