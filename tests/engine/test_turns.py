@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 from tests.engine.conversations import (
     BOB,
@@ -32,6 +33,8 @@ from pilothouse.core.chat.result import TurnResult
 from pilothouse.core.chat.tool_events import ToolApproved, ToolEnded
 from pilothouse.core.run.lifecycle import Lifecycle
 from pilothouse.core.tools.spec import Permit, ToolAnswer, ToolContext, Touches
+from pilothouse.core.workflow.document import Workflow
+from pilothouse.engine.chat_values import ChatChanges
 from pilothouse.engine.services import Services
 from pilothouse.errors import BackendFailed, NotFound, Refused
 
@@ -101,6 +104,31 @@ def test_a_tool_works_for_the_turn_that_called_it() -> None:
             )
 
     run(journey)
+
+
+def test_what_tools_work_with_is_settled_once_when_the_message_is_sent() -> None:
+    async def journey() -> None:
+        tool = FakeTool()
+        first: list[Step] = [calling(id="a"), Hold(), calling(id="b"), Completed()]
+        made = world(tool, says=by_call(first, [Said("done"), Completed()]))
+        async with made.engine() as services:
+            sent = await say(services, workflow_id=await a_workflow(services))
+            await happened(services, sent.turn_id, "TOOL_ENDED")
+            changes = ChatChanges(mode="ask", workflow_id=await a_workflow(services), permits={"look": Permit.DENY})
+            await services.chats.update(sent.chat_id, THE_LOCAL_USER, changes)
+            backend_of(made).release()
+            assert [call.status for call in (await done(services, sent.turn_id)).tool_calls] == ["success"] * 2
+            before, after = tool.contexts
+            assert after == msgspec.structs.replace(before, call_id="b")
+            assert (before.mode, before.workflow_id) == ("chat", backend_of(made).requests[0].workflow_id)
+            result = await done(services, (await say(services, "again", chat_id=sent.chat_id)).turn_id)
+            assert {call.status for call in result.tool_calls} == {"skipped"}, "it counts from the next message on"
+
+    run(journey)
+
+
+async def a_workflow(services: Services) -> str:
+    return (await services.workflows.create(Workflow(name="w"), THE_LOCAL_USER)).id
 
 
 def test_what_is_not_there_is_an_answer_and_not_the_end() -> None:

@@ -58,6 +58,20 @@ def test_a_call_that_is_told_twice_is_executed_once() -> None:
     assert turn.kinds().count("TOOL_CALLED") == 1
 
 
+def test_a_call_is_known_however_many_came_after_it() -> None:
+    turn = Turn()
+    calls = [ToolCalled(id=f"c{number}", name="look", arguments={}) for number in range(1_500)]
+    turn.hear(*calls)
+    while flying := [key for key in turn.flying if key.startswith("tool/")]:
+        turn.answer_tool(flying[0].split("/")[1])
+    turn.hear(*calls)
+    assert len([effect for effect in turn.begun if isinstance(effect, RunTool)]) == len(calls)
+    turn.hear(Completed())
+    other = Turn()
+    other.hear(calls[0])
+    assert "tool/c0/1" in other.flying, "another turn's ids are its own"
+
+
 def test_a_call_whose_result_came_first_is_not_executed() -> None:
     turn = Turn()
     turn.hear(ToolAnswered(id="a", name="look", success=True, result=1))
@@ -134,11 +148,12 @@ def test_a_denied_tool_is_skipped() -> None:
     assert (report.status, report.data) == (400, {"skipped": True, "reason": "not_permitted"})
 
 
+@pytest.mark.parametrize("lane", ["", "p"])
 @pytest.mark.parametrize("name", sorted(SUBAGENTS))
-def test_the_backends_own_agents_are_not_executed_here(name: str) -> None:
+def test_the_backends_own_agents_are_not_executed_here(name: str, lane: str) -> None:
     turn = Turn()
-    turn.hear(ToolCalled(id="a", name=name))
-    turn.hear(ToolCalled(id="b", name=f"{name}_respond"))
+    turn.hear(ToolCalled(id="a", name=name, lane=lane))
+    turn.hear(ToolCalled(id="b", name=f"{name}_respond", lane=lane))
     assert turn.state.calls["a"].status is CallStatus.EXECUTING
     assert turn.state.calls["b"].status is CallStatus.SUCCESS, "there is nothing to execute"
     turn.hear(ToolAnswered(id="a", success=True, result="ok"), Completed())
