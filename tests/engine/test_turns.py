@@ -142,6 +142,32 @@ def test_what_is_not_there_is_an_answer_and_not_the_end() -> None:
     run(journey)
 
 
+def test_a_turn_waits_for_nothing_but_its_backend_its_tools_and_people() -> None:
+    """In virtual time, in which only waiting takes any."""
+
+    async def journey() -> None:
+        async def work(*_: Any) -> str:
+            await asyncio.sleep(2)
+            return "found"
+
+        first: list[Step] = [Said("Let me see."), calling(id="a"), calling(id="b"), calling("write", id="c")]
+        says = by_call([*first, Paused(checkpoint_id="cp", pending=("a", "b", "c"))], [Said(" Done."), Completed()])
+        made = world(FakeTool(does=work), FakeTool("write", Touches.FILES), says=says)
+        async with made.engine() as services:
+            began = made.clock.now_ms()
+            sent = await say(services)
+            asking = asyncio.create_task(done(services, sent.turn_id))
+            while "NEEDS_APPROVAL" not in await types(services, sent.turn_id):
+                await asyncio.sleep(0)
+            assert made.clock.now_ms() == began, "text, calls and the question are there at once"
+            await services.chats.confirm(THE_LOCAL_USER, "c", "accepted")
+            assert (await asking).success
+            took = made.clock.now_ms() - began
+            assert 2_000 <= took < 2_010, "both tools at the same time, and beside them the pace of readers alone"
+
+    run(journey)
+
+
 def test_a_tool_that_hangs_fails_alone() -> None:
     async def hang(*_: Any) -> None:
         await asyncio.Event().wait()
