@@ -19,7 +19,7 @@ T = TypeVar("T")
 SILENCE_S = 45.0
 """Seconds without a byte after which a connection counts as broken: keepalives come every 15."""
 GIVE_UP_S = 60.0
-"""Seconds without anything new after which following fails, when connections break or cannot be made."""
+"""Seconds without anything new after which following fails, when connections break soon or cannot be made."""
 BEGIN_S = 10.0
 """The same where nothing has come at all: there may be nobody."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
@@ -38,15 +38,19 @@ class Course(Generic[T]):
         self._pause = _FIRST_PAUSE
         self._since: float | None = None
         """When the trouble began."""
+        self._stood = False
+        """The connection at hand brought something, if only a sign of life."""
+        self._broke_at = 0.0
 
     def request(self) -> Ask:
         """What to ask for the next connection."""
         self._decoder = Decoder()
+        self._stood = False
         return self._request()
 
     def feed(self, chunk: bytes) -> list[T]:
         """What is new in a piece of the stream."""
-        self._heard = True
+        self._heard = self._stood = True
         found: list[T] = []
         for message in self._decoder.feed(chunk):
             if self.ended:
@@ -65,6 +69,9 @@ class Course(Generic[T]):
     def broke(self, error: Unreachable | None, now: float) -> float:
         """The connection ended before the stream did. Answers the seconds to wait; raises ``Unreachable`` when there
         was nothing new for too long. ``now`` is of a clock that only goes forward."""
+        if self._stood and now - self._broke_at > GIVE_UP_S:
+            self._pause, self._since = _FIRST_PAUSE, None  # it stood for a while, and there was nothing to say
+        self._broke_at = now
         self._since = self._since if self._since is not None else now
         if now - self._since > (GIVE_UP_S if self._heard else BEGIN_S):
             raise error or Unreachable("the stream breaks off again and again")
