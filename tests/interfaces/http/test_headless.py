@@ -384,6 +384,39 @@ def test_who_hung_up_and_does_not_ask_again_has_it_ended_after_a_while(
     run(journey())
 
 
+def test_who_hung_up_and_comes_back_to_follow_the_stream_keeps_the_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(headless, "_RETURN_S", 0.05)
+
+    async def journey() -> None:
+        world = talking((Said("Hm"), HOLD, *says(".")))
+        async with served(tmp_path, world) as at:
+            asked = asyncio.ensure_future(ask(at.client, messageId="m-1"))
+            await eventually(lambda: len(backend_of(world).open) == 1)
+            body = {"message": "hello", "messageId": "m-1", "stream": True}
+            async with opened(at.client, "POST", HEADLESS, body) as stream:
+                asked.cancel()
+                turn_id = backend_of(world).requests[0].turn_id
+                waited = at.services.chats.wait
+                looked = asyncio.Event()
+
+                async def wait(*args: Any) -> Any:
+                    result = await waited(*args)
+                    looked.set()  # whoever hung up is given up from here on
+                    return result
+
+                monkeypatch.setattr(at.services.chats, "wait", wait)
+                async with asyncio.timeout(5):
+                    await looked.wait()
+                backend_of(world).go_on()
+                shown = [each async for each in stream]
+            assert (kinds(shown)[-1], text_of(shown)) == ("done", "Hm.")
+            assert (await at.services.queries.run(turn_id)).lifecycle == "SUCCEEDED"
+
+    run(journey())
+
+
 def test_a_key_that_only_reads_sends_nothing() -> None:
     async def journey() -> None:
         async with inside(talking()) as at:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Iterator
 from http import HTTPStatus
 from typing import Annotated, Any, TypeVar
 
@@ -19,6 +19,7 @@ from starlette.responses import Response
 
 from pilothouse.core.auth.principals import Principal
 from pilothouse.core.chat.result import TurnResult
+from pilothouse.core.run.rows import RunRow
 from pilothouse.engine.services import Services
 from pilothouse.errors import PilothouseError, Unavailable
 from pilothouse.interfaces.http.chat_bodies import HeadlessMessage
@@ -61,7 +62,7 @@ def make_headless(services: Services, flags: ChatFlags, keepalive: float) -> API
     router = APIRouter(tags=["chat"])
     chats, queries = services.chats, services.queries
     waiting: Counter[str] = Counter()
-    """How many clients wait for each turn."""
+    """How many clients wait for each turn, or follow its stream."""
 
     def enabled() -> None:
         if not flags.orchestrator:
@@ -79,18 +80,29 @@ def make_headless(services: Services, flags: ChatFlags, keepalive: float) -> API
         given = body.send(key, headless=True)
         sent = await chats.send(given, principal)
         if body.stream:
-            return EventStream(turn_stream(queries, await queries.run(sent.turn_id), 0, keepalive))
-        waiting[sent.turn_id] += 1
-        try:
+            return EventStream(streamed(sent.turn_id, await queries.run(sent.turn_id)))
+        with here(sent.turn_id):
             result = await _unless_gone(request, chats.wait(sent.turn_id, principal, body.patience_s))
-        finally:
-            waiting[sent.turn_id] -= 1
-            if not waiting[sent.turn_id]:
-                del waiting[sent.turn_id]
         if result is None:
             await left(sent.turn_id, principal, _RETURN_S if given.message_id is not None else 0.0)
             return Response(status_code=HTTPStatus.NO_CONTENT)  # nobody reads it
         return result_of(result)
+
+    @contextlib.contextmanager
+    def here(turn_id: str) -> Iterator[None]:
+        waiting[turn_id] += 1
+        try:
+            yield
+        finally:
+            waiting[turn_id] -= 1
+            if not waiting[turn_id]:
+                del waiting[turn_id]
+
+    async def streamed(turn_id: str, row: RunRow) -> AsyncGenerator[bytes, None]:
+        with here(turn_id):
+            async with contextlib.aclosing(turn_stream(queries, row, 0, keepalive)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
 
     async def left(turn_id: str, principal: Principal, patience_s: float) -> None:
         """Nobody waits for a turn any more: end it unless somebody comes back."""
