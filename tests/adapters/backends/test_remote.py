@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from tests.support.copilot_backend import ABORT, REPORT, RESUME, STEER, TITLE, TURN, Answer, CopilotBackend, Drip, Step
 
+from pilothouse.adapters.backends import remote
 from pilothouse.adapters.backends.memory import Break, Delay, Hold, Reports
 from pilothouse.adapters.backends.remote import RemoteBackend
 from pilothouse.core.chat.backend import BackendEvent, Completed, Failed, NotUnderstood, Paused, Said, ToolCalled
@@ -208,6 +209,17 @@ def test_the_strict_wire_is_not_reported_to_because_it_gets_results_with_the_nex
             return server
 
     assert run(act()).sent(REPORT) == []
+
+
+def test_a_backend_that_never_ends_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "MAX_ANSWER", 100_000)
+
+    async def act() -> None:
+        async with loopback([*[b": still here" + b"." * 1_000 + b"\n\n"] * 200, DONE]) as (_, backend):
+            await heard(backend, ASKED)
+
+    with pytest.raises(BackendFailed, match="an answer has more than 100,000 bytes"):
+        run(act())
 
 
 @pytest.mark.parametrize(

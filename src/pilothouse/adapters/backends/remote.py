@@ -52,6 +52,8 @@ _ABORT_S = 3.0
 _LAST_WORDS_S = 1.0
 """How long a strict backend that told of an error is listened to: its ``complete`` outranks that."""
 _KNOWN = 4096
+MAX_ANSWER = 128 << 20
+"""Bytes of the stream of one request. A backend that never ends must not fill our memory and disk."""
 _SHORTEST_KEY = 6
 """Characters of the shortest key that is hidden: anything shorter is in every other text."""
 _TITLE_LENGTH = 60
@@ -120,6 +122,8 @@ class RemoteBackend:
                 reader = WireReader()
                 chunks = response.aiter_bytes()
                 async for chunk in chunks:
+                    if response.num_bytes_downloaded > MAX_ANSWER:
+                        raise EventTooLong(f"an answer has more than {MAX_ANSWER:,} bytes")
                     said = reader.feed(self._hidden(chunk))
                     if reader.enveloped:
                         stream.reports = False
