@@ -23,6 +23,7 @@ class TestTool:
         permit: Permit | None = None,
         holds: asyncio.Event | None = None,
         idempotent: bool = False,
+        timeout_ms: int = 60_000,
     ) -> None:
         self.spec = ToolSpec(
             name=name,
@@ -31,6 +32,7 @@ class TestTool:
             touches=touches,
             permit=permit,
             idempotent=idempotent,
+            timeout_ms=timeout_ms,
         )
         self.answer = answer or ToolAnswer(ok=True, result={"done": name})
         self.holds = holds

@@ -6,6 +6,7 @@ neither routes nor what tools do.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,7 +38,8 @@ class DirectTools:
         call_id: str = "",
         workflow_id: str | None = None,
     ) -> ToolAnswer:
-        """Run a tool, in the mode, with the permits and on the workflow and the workspace of a chat where one is named.
+        """Run a tool, in the mode, with the permits and on the workflow and the workspace of a chat where one is named;
+        for no longer than a turn would.
 
         Raises ``NotFound`` for a chat or a tool, ``Denied`` for a tool that is not permitted, ``NeedsScope`` for one
         that a person would be asked about."""
@@ -56,7 +58,12 @@ class DirectTools:
             workflow_id=workflow_id or chat.workflow_id or "",
             workspace=chat.workspace or "",
         )
-        return await self._tools.run(name, arguments, context)
+        seconds = offered.timeout_ms / 1000
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._tools.run(name, arguments, context)
+        except TimeoutError:
+            return ToolAnswer(ok=False, error=f"{name} took longer than {seconds:g} s")
 
     def _offered(self, name: str, offered: tuple[Offered, ...]) -> Offered:
         for each in offered:

@@ -198,6 +198,17 @@ def test_a_client_runs_one_tool_itself_with_the_same_permits(route: str) -> None
     run(journey())
 
 
+def test_a_tool_that_a_client_runs_takes_no_longer_than_in_a_turn() -> None:
+    async def journey() -> None:
+        world = talking()
+        world.tools.add(TestTool("hang", holds=asyncio.Event(), timeout_ms=20))
+        async with inside(world) as at:
+            answered = (await at.client.post("/api/copilot/execute-tool", json={"toolName": "hang"})).json()
+            assert (answered["success"], answered["error"]) == (False, "hang took longer than 0.02 s")
+
+    run(journey())
+
+
 def test_a_call_that_the_client_executes_is_marked_complete() -> None:
     async def journey() -> None:
         called = ToolCalled(id="c", name="navigate_ui", arguments={}, executor="client", ui={"clientExecutable": True})
