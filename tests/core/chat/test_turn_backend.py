@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.support.turns import Turn
 
+from pilothouse.core.chat import hear
 from pilothouse.core.chat.backend import (
     Completed,
     Failed,
@@ -14,6 +17,7 @@ from pilothouse.core.chat.backend import (
     Paused,
     Said,
     Thought,
+    ToolArguments,
     ToolCalled,
 )
 from pilothouse.core.chat.blocks import content_of, messages_of
@@ -41,6 +45,19 @@ def test_a_stream_that_breaks_off_is_an_error_and_keeps_what_had_come() -> None:
     result = result_of(turn.state)
     assert (result.success, result.content, result.code) == (False, "Half an ans", "backend_eof")
     assert result.error == "The backend stopped before it had finished"
+
+
+@pytest.mark.parametrize("piece", [Said("x" * 400), Thought("x" * 400), ToolArguments(id="a", delta="x" * 400)])
+def test_an_answer_without_an_end_is_ended(piece: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hear, "LONGEST_ANSWER", 1_000)
+    turn = Turn()
+    turn.hear(Said("first"), piece)
+    turn.hear(piece)
+    assert turn.lifecycle() is Lifecycle.RUNNING
+    turn.hear(piece)
+    result = result_of(turn.state)
+    assert (result.success, result.code, result.content[:5]) == (False, "answer_too_long", "first")
+    assert "call/1" in turn.unwanted, "nobody listens any more"
 
 
 def test_an_error_in_the_stream_ends_the_turn_with_what_people_are_shown() -> None:

@@ -53,6 +53,7 @@ def _generating(state: TurnState, event: ToolCallGenerating, at: int) -> None:
 
 def _arguments(state: TurnState, event: ToolCallArgs, at: int) -> None:
     _known(state, event.tool_call_id).pieces.append(event.delta)
+    state.count(event.delta)
 
 
 def _called(state: TurnState, event: ToolCalled, at: int) -> None:

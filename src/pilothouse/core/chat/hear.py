@@ -24,6 +24,9 @@ from pilothouse.core.run.events import Event, WaitClosed
 
 MOST_NOTICES = 200
 """More of what decides nothing is not recorded in one turn."""
+LONGEST_ANSWER = 32 << 20
+"""Characters of text, thoughts and arguments that one request may bring: a fast one brings more than memory holds within
+any time limit."""
 _NAME, _TEXT, _SUMMARY = 200, 4_000, 200_000
 _STATUSES: dict[str, CallStatus] = {status: status for status in OVER}
 _ENDS = {
@@ -77,6 +80,9 @@ class _Hearing:
             if isinstance(one, backend.Spent):
                 self.spent(one)
         joined.flush()
+        if not self._over and self._request.said + sum(map(_length, joined.events)) > LONGEST_ANSWER:
+            why = f"The answer is longer than {LONGEST_ANSWER:,} characters"
+            self._tell(end_of(self._request, BackendEnd.ERROR, Fault(why, code="answer_too_long")))
         return joined.events
 
     def thought(self, said: backend.Thought) -> None:
@@ -275,6 +281,15 @@ class _Hearing:
             )
         )
         self._over = True
+
+
+def _length(event: Event) -> int:
+    match event:
+        case events.TextDelta() | events.ReasoningDelta():
+            return len(event.text)
+        case tool_events.ToolCallArgs():
+            return len(event.delta)
+    return 0
 
 
 def _used(said: backend.Spent, number: int) -> events.UsageRecorded:

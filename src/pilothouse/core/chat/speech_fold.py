@@ -31,6 +31,7 @@ def _text(state: TurnState, event: TextDelta, at: int) -> None:
     if tail is None or tail.thinking:
         tail = _new_part(state, event.lane, thinking=False)
     tail.pieces.append(event.text)
+    state.count(event.text)
 
 
 def _thought(state: TurnState, event: ReasoningDelta, at: int) -> None:
@@ -39,6 +40,7 @@ def _thought(state: TurnState, event: ReasoningDelta, at: int) -> None:
         tail = _new_part(state, event.lane, thinking=True)
     if event.text:
         tail.pieces.append(event.text)
+        state.count(event.text)
     if event.ends:
         tail.ended = True
         del state.tails[event.lane]

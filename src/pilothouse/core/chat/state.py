@@ -108,8 +108,9 @@ class Fault:
 @dataclass(slots=True)
 class Request:
     """One request to the backend. ``asked`` is what for: of one that is made again, what the first was made for.
-    ``heard``: it brought something. ``tries`` counts it and those before it that it repeats. ``fault``: an error in the
-    middle of its stream, which its end may outrank. ``backoff``: the wait before it is made again."""
+    ``heard``: it brought something; ``said``: how many characters of it. ``tries`` counts it and those before it that it
+    repeats. ``fault``: an error in the middle of its stream, which its end may outrank. ``backoff``: the wait before it is
+    made again."""
 
     number: int
     reason: CallReason
@@ -118,6 +119,7 @@ class Request:
     results: tuple[str, ...]
     tries: int = 1
     heard: bool = False
+    said: int = 0
     fault: Fault | None = None
     end: BackendEnd | None = None
     ended_at: int = 0
@@ -213,6 +215,11 @@ class TurnState:
         """When the leg's time is up, as far as is known."""
         timer = self.timers.get(self.clock)
         return timer.until if timer is not None else 2**63
+
+    def count(self, said: str) -> None:
+        """So much more came in answer to the last request."""
+        if self.last is not None:
+            self.last.said += len(said)
 
     def executing(self, call: ToolCall) -> bool:
         """Its tool has been begun, and has not answered."""
