@@ -21,6 +21,7 @@ from pilothouse.core.run.commands import Exit, ExitReason, Grew
 from pilothouse.core.run.contract import Ended, Failed
 from pilothouse.core.run.events import NeedsApproval
 from pilothouse.core.run.usage import Usage
+from pilothouse.engine import agent_work
 from pilothouse.errors import BadInput, StoreFailed
 
 
@@ -261,6 +262,29 @@ def test_a_reader_that_fails_does_not_end_the_agent_and_what_came_of_it_says_so(
         assert ended.exit.ok and took(ended) == 5000
 
     run(test)
+
+
+def test_a_reader_that_does_not_come_to_a_judgement_keeps_nobody_waiting(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(agent_work, "JUDGE_S", 0.01)
+    let_go = threading.Event()
+
+    class Stuck(LineReader):
+        def end(self, exit: Exit, errors: str) -> AgentEnded:
+            let_go.wait(10)
+            return super().end(exit, errors)
+
+    async def test() -> None:
+        desk = Desk(printing(Text(text="x"), DONE))
+        monkeypatch.setattr(desk.agents, "reader", lambda _: Stuck())
+        try:
+            ended = await desk.ended()
+        finally:
+            let_go.set()
+        assert not ended.ok and "could not be understood" in ended.error
+
+    asyncio.run(test())  # real threads, so a real loop
 
 
 def test_what_ends_while_its_reader_is_still_being_made_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,6 +40,8 @@ _READ_WHEN_UNWANTED = 1 << 20
 """Bytes that are still read of an agent that was to be ended: a stop does not wait for more."""
 _ERRORS = 32 << 10
 """Bytes at the end of standard error that tell why an agent failed."""
+JUDGE_S = 30.0
+"""How long a reader may take to say what is to be made of an end: a stop waits for it."""
 _PATIENCE_S = (0.05, 0.2, 1.0)
 """Pauses before output that could not be read is read again; the last one for as long as the process runs."""
 
@@ -166,8 +168,10 @@ class _Output:
         reader = await self._reading()
         if reader is not None and not self._trouble:
             try:
-                return await asyncio.to_thread(reader.end, exit, await self._errors())
-            except Exception as error:
+                errors = await self._errors()
+                async with asyncio.timeout(JUDGE_S):
+                    return await asyncio.to_thread(reader.end, exit, errors)
+            except Exception as error:  # a time that is up among them: the thread is left to itself
                 self._give_up(error)
         return AgentEnded(exit=exit, ok=False, error=self._broken or self._trouble)
 
