@@ -25,8 +25,8 @@ from pilothouse.core.run.events import Event, WaitClosed
 MOST_NOTICES = 200
 """More of what decides nothing is not recorded in one turn."""
 LONGEST_ANSWER = 32 << 20
-"""Characters of text, thoughts and arguments that one request may bring: a fast one brings more than memory holds within
-any time limit."""
+"""Characters of text, thoughts and arguments that one request may bring: within any time limit a fast backend says more
+than memory holds."""
 _NAME, _TEXT, _SUMMARY = 200, 4_000, 200_000
 _STATUSES: dict[str, CallStatus] = {status: status for status in OVER}
 _ENDS = {

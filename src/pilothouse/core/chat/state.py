@@ -108,9 +108,9 @@ class Fault:
 @dataclass(slots=True)
 class Request:
     """One request to the backend. ``asked`` is what for: of one that is made again, what the first was made for.
-    ``heard``: it brought something; ``said``: how many characters of it. ``tries`` counts it and those before it that it
-    repeats. ``fault``: an error in the middle of its stream, which its end may outrank. ``backoff``: the wait before it is
-    made again."""
+    ``heard``: it brought something; ``said``: how many characters of it. ``tries`` counts it and those before it that
+    it repeats. ``fault``: an error in the middle of its stream, which its end may outrank. ``backoff``: the wait before
+    it is made again."""
 
     number: int
     reason: CallReason
