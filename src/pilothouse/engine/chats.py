@@ -93,7 +93,9 @@ class Chats:
         if send.message_id is None:
             return await self._send(send, self._ids.new(), self._ids.new(), self._ids.new(), principal)
         message_id = check_name(send.message_id, "messageId")
-        turn_id, new_chat = keyed_id(principal.name, message_id), keyed_id(principal.name, f"chat\0{message_id}")
+        # Of its own kind: the same key may have been given with a plan, whose ids come from it too.
+        turn_id = keyed_id(f"{principal.name}\0turn", message_id)
+        new_chat = keyed_id(principal.name, f"chat\0{message_id}")
         async with self._turns.locked(turn_id):  # of two that come at once, the second finds the first
             try:
                 row = await self._store.row(turn_id)

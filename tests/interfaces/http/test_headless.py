@@ -24,6 +24,7 @@ from tests.interfaces.http.talking import (
     text_of,
     tool_of,
 )
+from tests.support.services import plan
 
 from pilothouse.adapters.backends.memory import Break
 from pilothouse.core.auth.principals import THE_LOCAL_USER, Scope
@@ -321,6 +322,18 @@ def test_a_message_with_an_id_is_one_turn_however_often_it_is_sent() -> None:
             assert len(backend_of(world).requests) == 1
             theirs = (await ask(bob, messageId="m-1")).json()  # another's is another
             assert theirs["chatId"] != first["chatId"]
+
+    run(journey())
+
+
+def test_a_key_that_a_plan_was_submitted_under_is_another_one_of_a_message() -> None:
+    async def journey() -> None:
+        async with inside(talking(says("Said."))) as at:
+            key = {"idempotency-key": "nightly"}
+            made = await at.client.post("/api/plans", json={"plan": plan("write a")}, headers=key)
+            assert made.status_code == 201, made.text
+            answered = await at.client.post(HEADLESS, json={"message": "hello"}, headers=key)
+            assert answered.json()["content"] == "Said."
 
     run(journey())
 
