@@ -45,6 +45,20 @@ def test_what_people_will_read_keeps_its_references() -> None:
     assert names_in({"text": "{{A}}", "key": [{"b": "{{B}}{{ C }}"}]}, ("key", "none")) == {"B", "C"}
 
 
+@pytest.mark.parametrize("url", ["http://{{KEY}}/", "https://x.{{KEY}}.example", " HTTP://u:{{KEY}}@a.example/{{KEY}}"])
+def test_a_value_never_stands_in_a_host_which_name_servers_and_errors_would_tell(url: str) -> None:
+    with pytest.raises(BadInput, match="cannot stand in the host") as refused:
+        resolve({"url": url}, ("url",), {"KEY": "abc/def+ghi"})
+    assert refused.value.field == "url"
+
+
+@pytest.mark.parametrize(
+    "text", ["https://a.example/{{KEY}}", "https://a.example?k={{KEY}}", "{{KEY}}", "x http://{{KEY}}"]
+)
+def test_a_value_may_stand_behind_a_host_and_be_a_whole_address(text: str) -> None:
+    assert resolve({"url": text}, ("url",), {"KEY": "v"}) == {"url": text.replace("{{KEY}}", "v")}
+
+
 def test_a_missing_value_is_an_error_that_names_the_field_and_the_fix() -> None:
     with pytest.raises(BadInput) as refused:
         resolve({"headers": {"X": ["{{NONE}}"]}}, ("headers",), VALUES)

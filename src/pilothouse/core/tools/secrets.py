@@ -28,6 +28,7 @@ _SHORTEST_CODED = 8
 """Of what is left of a value in base64 when its edges, which depend on what stands beside them, are cut off."""
 
 _REFERENCE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
+_AUTHORITY = re.compile(r"\s*https?://[^/?#\\]*", re.IGNORECASE)
 _ESCAPE = re.compile(r"%[0-9A-F]{2}")
 _FRAME = re.compile(r"-----(BEGIN|END) [A-Z0-9 ]+-----")
 
@@ -58,7 +59,7 @@ def resolve(arguments: Mapping[str, Any], allowed: Iterable[str], values: Mappin
 def _resolve(value: Any, values: Mapping[str, str], at: str) -> Any:
     match value:
         case str():
-            return _REFERENCE.sub(lambda found: _value(found[1], values, at), value)
+            return _REFERENCE.sub(lambda found: _value(found, values, at), value)
         case Mapping():
             return {key: _resolve(inner, values, f"{at}.{key}") for key, inner in value.items()}
         case list() | tuple():
@@ -66,7 +67,12 @@ def _resolve(value: Any, values: Mapping[str, str], at: str) -> Any:
     return value
 
 
-def _value(name: str, values: Mapping[str, str], at: str) -> str:
+def _value(found: re.Match[str], values: Mapping[str, str], at: str) -> str:
+    name = found[1]
+    if _AUTHORITY.fullmatch(found.string, endpos=found.start()):
+        # Name servers would be told it, and whatever says that there is no such host would say it in parts.
+        fix = "write the host, and credentials behind it or in headers"
+        raise BadInput(f"{reference(name)} cannot stand in the host of an address", field=at, fix=fix)
     if name not in values:
         fix = f"a person can add it: pilothouse credentials set {name}"
         raise BadInput(f"there is no credential {reference(name)}", field=at, fix=fix)
@@ -187,6 +193,7 @@ def _forms(value: str) -> Iterator[str]:
 
 
 _TEXT_FORMS: tuple[Callable[[str], str], ...] = (
+    str.lower,
     lambda value: json.dumps(value)[1:-1],
     lambda value: json.dumps(value, ensure_ascii=False)[1:-1],
     lambda value: json.dumps(json.dumps(value)[1:-1])[1:-1],
