@@ -205,8 +205,10 @@ def test_a_backend_and_its_tools_cannot_go_round_for_ever() -> None:
     turn = Turn()
     while turn.lifecycle() is Lifecycle.RUNNING:
         assert turn.state.last is not None
-        turn.hear(Paused(checkpoint_id="again"))
-    assert result_of(turn.state).code == "too_many_calls"
+        turn.hear(ToolCalled(id="own", name="mine", executor="go"), Paused(checkpoint_id="again"))
+    result = result_of(turn.state)
+    assert result.code == "too_many_calls"
+    assert [call.status for call in result.tool_calls] == ["cancelled"], "its own work is over too"
 
 
 def test_the_row_tells_lists_what_the_turn_is() -> None:

@@ -144,7 +144,7 @@ def _ask(state: TurnState, reason: CallReason, checkpoint_id: str = "", results:
     last = state.last
     number = last.number + 1 if last is not None else 1
     if number - state.leg_began_with >= MOST_CALLS:
-        return (looping(MOST_CALLS),) if not state.open else ()
+        return end_rest(state) or (() if state.open else (looping(MOST_CALLS),))
     if last is None:
         checkpoint_id = state.facts.checkpoint_id
     elif reason in (CallReason.AGAIN, CallReason.RESUMED) and last.failed and not last.heard:
