@@ -11,10 +11,12 @@ from tests.support.services import World, ended, plan, submit
 
 from pilothouse.adapters.agents.lines import Finished, encode
 from pilothouse.adapters.agents.memory import MemoryAgent
-from pilothouse.core.plan.agent_events import AgentText
+from pilothouse.core.plan.agent_events import AgentEvent, AgentText
 from pilothouse.core.plan.spec_parse import plan_from_data
 from pilothouse.core.run.agents import News, Reasoning, SessionStarted, Text, Used
+from pilothouse.core.run.segments import Segment
 from pilothouse.core.run.usage import Usage
+from pilothouse.engine.hub import Batch
 from pilothouse.engine.plans import Origin
 from pilothouse.engine.services import Services
 from pilothouse.errors import BadInput, Gone, NotFound, Unavailable
@@ -200,5 +202,27 @@ def test_the_catalogue_lists_agents_and_their_models() -> None:
             assert [info.id for info in await services.agents.models("a")] == ["m", "n"]
             with pytest.raises(NotFound):
                 await services.agents.models("c")
+
+    asyncio.run(test())
+
+
+def test_what_other_nodes_told_is_not_decoded_for_the_transcript_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with World().engine() as services:
+            jobs = [agent(Text(text="one")), agent(Text(text="two"))]
+            plan_id = await submit(services, *jobs, maxParallel=1)
+            await ended(services, plan_id)
+            node = (await services.queries.transcript(plan_id, "job2"))[0].event
+            assert isinstance(node, AgentEvent)
+            hub, decoded = services.supervisor.hub, list[bytes]()
+            batch = hub.batch
+
+            def noted(segment: Segment) -> Batch:
+                decoded.append(segment.body)
+                return batch(segment)
+
+            monkeypatch.setattr(hub, "batch", noted)
+            assert await services.queries.transcript(plan_id, "job2")
+            assert decoded and all(node.node_id.encode() in body for body in decoded)
 
     asyncio.run(test())

@@ -86,9 +86,12 @@ class PlanLogs:
 
     async def _told(self, plan_id: str, part: _Part) -> list[Recorded]:
         told: deque[Recorded] = deque(maxlen=_MOST_TOLD)
+        named = part.node_id.encode()  # stands in what is stored of it: the rest, which may be far more, is not decoded
         after = 0
         while segments := await self._store.read(plan_id, after, _PAGE):
             for segment in segments:
+                if named not in segment.body:
+                    continue
                 recorded = self._hub.batch(segment).recorded
                 told.extend(one for one in recorded if is_told(one.event, part.node_id, part.attempt, part.phase))
             after = segments[-1].last_seq
