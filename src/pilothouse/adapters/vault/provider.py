@@ -68,7 +68,7 @@ class HttpProvider:
     ) -> tuple[int, Any]:
         """Status and JSON, None for what is none."""
         if self._made is None:
-            self._made = httpx.AsyncClient(timeout=within_s, headers={"accept": "application/json"})
+            self._made = httpx.AsyncClient(timeout=WITHIN_S, headers={"accept": "application/json"})
         headers = {"authorization": f"Bearer {token}"} if token else {}
         async with (
             asyncio.timeout(within_s),
