@@ -441,7 +441,7 @@ def test_an_url_that_cannot_be_one_is_named(url: str) -> None:
         with pytest.raises(BadInput) as caught:
             async with RemoteBackend.opened(url):
                 pass
-        assert caught.value.field == "backendUrl"
+        assert caught.value.field == "PILOTHOUSE_BACKEND_URL"
         assert "pw" not in str(caught.value)
 
     run(act())

@@ -47,7 +47,9 @@ class BackendConfig:
         """One of ``KINDS``, or empty for the guide. Raises ``BadInput`` where more than one is meant."""
         if self.kind:
             if self.kind not in KINDS:
-                raise BadInput(f"{self.kind!r} is no backend", field="backend", fix=f"one of {', '.join(KINDS)}")
+                raise BadInput(
+                    f"{self.kind!r} is no backend", field="PILOTHOUSE_BACKEND", fix=f"one of {', '.join(KINDS)}"
+                )
             return self.kind
         given = {
             "remote": self.url,
@@ -57,7 +59,9 @@ class BackendConfig:
         }
         meant = [kind for kind, value in given.items() if value]
         if len(meant) > 1:
-            raise BadInput(f"{' and '.join(meant)} are configured", field="backend", fix="say which of them is meant")
+            raise BadInput(
+                f"{' and '.join(meant)} are configured", field="PILOTHOUSE_BACKEND", fix="say which of them is meant"
+            )
         return meant[0] if meant else ""
 
 
@@ -90,7 +94,7 @@ async def open_backend(config: BackendConfig) -> AsyncIterator[AnyBackend]:
             from pilothouse.adapters.backends.script import ScriptBackend  # noqa: PLC0415
 
             if config.script is None:
-                raise BadInput("is missing", field="script", fix="name a file of replies")
+                raise BadInput("is missing", field="PILOTHOUSE_SCRIPT", fix="name a file of replies")
             yield ScriptBackend.read(config.script)
         case "":
             from pilothouse.adapters.backends.guide import GuideBackend  # noqa: PLC0415

@@ -276,11 +276,15 @@ def _split(text: str) -> tuple[httpx.URL, str]:
     try:
         url = httpx.URL(text.strip().rstrip("/"))
     except httpx.InvalidURL:
-        raise BadInput("is no URL", field="backendUrl", fix=fix) from None
+        raise BadInput("is no URL", field="PILOTHOUSE_BACKEND_URL", fix=fix) from None
     if url.scheme not in ("http", "https") or not url.host:
-        raise BadInput("is missing" if not text.strip() else "is no HTTP URL", field="backendUrl", fix=fix)
+        raise BadInput("is missing" if not text.strip() else "is no HTTP URL", field="PILOTHOUSE_BACKEND_URL", fix=fix)
     if url.userinfo or url.query or url.fragment:
-        raise BadInput("has more than a place in it", field="backendUrl", fix="the key goes into backendApiKey")
+        raise BadInput(
+            "has more than a place in it",
+            field="PILOTHOUSE_BACKEND_URL",
+            fix="the key goes into PILOTHOUSE_BACKEND_API_KEY",
+        )
     turn = next((route for route in _TURN_ROUTES if url.path.endswith(route)), TURN)
     return url.copy_with(path=url.path.removesuffix(turn) or "/"), turn
 

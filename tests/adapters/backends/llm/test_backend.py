@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import anthropic
+import httpx2
+import openai
 import pytest
 from tests.adapters.backends.llm.asking import KEY, WIRES, answer, config, opened, request, run, said, unpriced
 from tests.support.models.parts import call, cut, drop, fail, garbled, hang, hold, say, think, usage
@@ -12,6 +15,7 @@ from tests.support.models.server import ModelServer, refusing
 
 from pilothouse.adapters.backends.llm.backend import LlmBackend
 from pilothouse.adapters.backends.llm.config import LlmConfig
+from pilothouse.adapters.backends.llm.failures import failure
 from pilothouse.core.chat.backend import (
     BackendEvent,
     Completed,
@@ -313,6 +317,21 @@ def test_the_models_of_the_server_are_listed_and_the_set_one_is_marked(wire: str
     with ModelServer() as server:
         (model,) = run(config(server, wire), lambda backend: backend.models())
     assert (model.id, model.default) == ("fake-1", True)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_models_that_nobody_is_there_to_list_are_refused_as_an_answer_would_be(wire: str) -> None:
+    with refusing() as url, pytest.raises(BackendFailed, match=r"Nobody answers at .*PILOTHOUSE_LLM_BASE_URL"):
+        run(LlmConfig(provider=wire, base_url=url, api_key=KEY), lambda backend: backend.models())
+
+
+@pytest.mark.parametrize("library", [openai, anthropic])
+def test_a_list_of_models_that_is_refused_is_told_as_an_answer_would_be(library: Any) -> None:
+    response = httpx2.Response(401, request=httpx2.Request("GET", "http://models.example/v1/models"))
+    refused = library.AuthenticationError("no such key", response=response, body=None)
+    told = failure(refused, LlmConfig(base_url="http://models.example/v1", api_key=KEY), "fake-1")
+    assert str(told) == "http://models.example/v1 refuses the key (401); check PILOTHOUSE_LLM_API_KEY: no such key"
+    assert (told.status, told.transient) == (401, False)
 
 
 def test_a_provider_that_does_not_exist_is_refused_by_name() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import re
 
+import anthropic
+import openai
 from pydantic_ai.exceptions import (
     ModelAPIError,
     ModelAuthenticationError,
@@ -31,6 +33,14 @@ _TOO_LONG = re.compile(
     r"|too many (input |prompt )?tokens|input is too long|longer than the model'?s context|n_ctx",
     re.IGNORECASE,
 )
+_WITH_STATUS = (ModelHTTPError, openai.APIStatusError, anthropic.APIStatusError)
+_KINDS: dict[int, type[ModelAPIError]] = {
+    401: ModelAuthenticationError,
+    403: ModelAuthenticationError,
+    404: ModelNotFoundError,
+    429: ModelRateLimitError,
+    503: ModelUnavailableError,
+}
 _TRANSIENT = (ModelRateLimitError, ModelUnavailableError, ModelServerError, ModelConnectionError, TimeoutError)
 
 
@@ -43,7 +53,8 @@ def too_long(error: Exception) -> bool:
 
 def failure(error: Exception, config: LlmConfig, model: str) -> BackendFailed:
     """The same as an error of ours. No word of it holds the key."""
-    status = error.status_code if isinstance(error, ModelHTTPError) else 0
+    status = error.status_code if isinstance(error, _WITH_STATUS) else 0
+    error = _as_models_raise(error, model)
     retry_after = getattr(error, "retry_after", None) or 0
     return BackendFailed(
         config.hidden(_sentence(error, config, model, status)),
@@ -51,6 +62,19 @@ def failure(error: Exception, config: LlmConfig, model: str) -> BackendFailed:
         retry_after_ms=round(retry_after * 1000),
         status=status,
     )
+
+
+def _as_models_raise(error: Exception, model: str) -> Exception:
+    """What the providers' own libraries raise, which are asked for lists of models, as the model library words it."""
+    match error:
+        case openai.APIStatusError() | anthropic.APIStatusError():
+            kind = _KINDS.get(error.status_code, ModelServerError if error.status_code >= 500 else ModelAPIError)
+            return kind(model, error.message, body=error.body)
+        case openai.APITimeoutError() | anthropic.APITimeoutError():
+            return TimeoutError()
+        case openai.APIConnectionError() | anthropic.APIConnectionError():
+            return ModelConnectionError(model, error.message, phase="connect")
+    return error
 
 
 def _sentence(error: Exception, config: LlmConfig, model: str, status: int) -> str:
