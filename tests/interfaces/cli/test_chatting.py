@@ -110,6 +110,10 @@ def test_arguments_are_one_short_line(arguments: dict[str, Any], told: str) -> N
         ("b", "background"),
         ("refuse", "refuse"),
         ("ref", "refuse"),
+        ("y", "approve"),
+        ("Yes", "approve"),
+        ("n", "refuse"),
+        ("no", "refuse"),
         ("approve-always", "approve-always"),
     ],
 )

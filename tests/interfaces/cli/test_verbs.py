@@ -408,6 +408,29 @@ def test_what_waits_is_answered_by_its_id_its_beginning_or_its_node(owner: FakeO
     assert say("approvals", "answer", given, "approve").out == "add search: answered approve\n"
 
 
+def test_what_waits_is_listed_with_what_it_is_about(owner: FakeOwner, say: Say) -> None:
+    wait = {
+        "id": "0193.c1",
+        "kind": "approval",
+        "openedAt": 1,
+        "runName": "tidy up",
+        "question": "May run_shell be used?",
+        "options": ["approve", "refuse"],
+        "detail": {"tool": "run_shell", "arguments": {"command": "rm -rf build\x1b[2J", "timeoutSeconds": 5}},
+    }
+    owner.answers[("GET", "/api/approvals")] = (200, {"approvals": [wait, wait | {"id": "0193.c2", "detail": {}}]})
+    lines = say("approvals", "list").out.splitlines()
+    assert (lines[0].startswith("0193.c1  approval, "), lines[0].endswith("ago, tidy up")) == (True, True)
+    assert lines[1:6] == [
+        "question        May run_shell be used?",
+        "command         rm -rf build",
+        "timeoutSeconds  5",
+        "answers         approve, refuse",
+        "",
+    ]
+    assert lines[6].startswith("0193.c2  ")
+
+
 def test_what_waits_under_no_such_name_or_several_times_is_refused(owner: FakeOwner, say: Say) -> None:
     owner.answers[("GET", "/api/approvals")] = (
         200,

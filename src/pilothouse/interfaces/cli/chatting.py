@@ -156,6 +156,8 @@ class TurnWatch:
                 return
             decision = read_answer(asked, typed)
             if decision is None:
+                if typed.strip():
+                    self._screen.say(f"{one_line(typed)!r} is none of the answers; Ctrl-C ends the turn")
                 continue
             try:
                 if not self._turn.decide(asked, decision):

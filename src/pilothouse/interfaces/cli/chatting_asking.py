@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from pilothouse.client.decisions import Decision
@@ -20,6 +21,8 @@ _WORDS = {
     "e": "[e]dit",
 }
 _EDIT = "e"
+_HABITS = {"y": "approve", "yes": "approve", "n": "refuse", "no": "refuse"}
+"""What people type without reading."""
 
 
 def can_ask() -> bool:
@@ -36,11 +39,18 @@ def choices(asked: ApprovalRequired) -> dict[str, str]:
 def question(asked: ApprovalRequired) -> str:
     """What is to be decided, over several lines; the last is the prompt."""
     lines = [one_line(asked.question) or f"May {one_line(asked.tool_name)} be used?"]
-    for name, value in asked.arguments.items():
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        lines += [f"  {one_line(name)}: {first}" for first in [one_line(text)] if first]
+    lines += [f"  {name}: {value}" for name, value in told_arguments(asked.arguments)]
     words = [_WORDS.get(key, f"[{key}] {answer}") for key, answer in choices(asked).items()]
     return "\n".join([*lines, ", ".join(words) + "? "])
+
+
+def told_arguments(arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What a tool would be called with, each a name and a line; what is empty is left out."""
+    texts = (
+        (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        for name, value in arguments.items()
+    )
+    return [(one_line(name), line) for name, text in texts if (line := one_line(text))]
 
 
 def elsewhere(asked: ApprovalRequired) -> str:
@@ -55,7 +65,7 @@ def read_answer(asked: ApprovalRequired, typed: str) -> Decision | None:
     known = choices(asked)
     if said == _EDIT and _EDIT in known:
         return edited(asked)
-    answer = known.get(said) or (said if said in asked.options else None)
+    answer = known.get(said) or next((one for one in (said, _HABITS.get(said)) if one in asked.options), None)
     if answer is None and said:
         answer = next((option for option in asked.options if option.startswith(said)), None)
     return Decision(answer) if answer is not None else None

@@ -7,11 +7,13 @@ from typing import Annotated
 
 import typer
 
+from pilothouse.interfaces.cli.chatting_asking import told_arguments
 from pilothouse.interfaces.cli.client import segment
+from pilothouse.interfaces.cli.door import note
 from pilothouse.interfaces.cli.finding import find_wait
 from pilothouse.interfaces.cli.options import AsJson, DataDir, WaitId
 from pilothouse.interfaces.cli.owners import connect
-from pilothouse.interfaces.cli.printing import print_json, print_table
+from pilothouse.interfaces.cli.printing import print_fields, print_json
 from pilothouse.interfaces.cli.words import ago, one_line
 
 app = typer.Typer(
@@ -30,18 +32,19 @@ def list_approvals(as_json: AsJson = False, data_dir: DataDir = None) -> None:
         print_json(found)
         return
     now = int(time.time() * 1000)
-    rows = (
-        (
-            wait["id"],
-            wait["kind"],
-            ago(wait["openedAt"], now),
-            wait["runName"],
-            "|".join(wait["options"]),
-            wait["question"],
+    if not found["approvals"]:
+        note("nothing waits for an answer")
+    for number, wait in enumerate(found["approvals"]):
+        if number:
+            print()
+        print(f"{wait['id']}  {wait['kind']}, {ago(wait['openedAt'], now)}, {one_line(wait['runName'])}")
+        print_fields(
+            (
+                ("question", wait["question"]),
+                *told_arguments((wait.get("detail") or {}).get("arguments") or {}),
+                ("answers", ", ".join(wait["options"])),
+            )
         )
-        for wait in found["approvals"]
-    )
-    print_table(("ID", "KIND", "SINCE", "RUN", "ANSWERS", "QUESTION"), rows, empty="nothing waits for an answer")
 
 
 @app.command()
