@@ -21,6 +21,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 from pydantic_ai.settings import ModelSettings
 
+from pilothouse.adapters.backends.llm.bounds import bound
 from pilothouse.adapters.backends.llm.config import LlmConfig
 from pilothouse.core.chat.request import ChatModel
 
@@ -39,7 +40,9 @@ class Provider:
         self._config = config
         timeout = httpx2.Timeout(SILENCE_S, connect=CONNECT_S)
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
-        self._http = httpx2.AsyncClient(timeout=timeout, limits=limits)  # follows nobody elsewhere with a key
+        hooks = {"response": [bound]}
+        # Follows nobody elsewhere with a key.
+        self._http = httpx2.AsyncClient(timeout=timeout, limits=limits, event_hooks=hooks)
         logging.getLogger("httpx2").setLevel(logging.WARNING)  # it has a line for every request
         self._models: dict[str, Model] = {}
         if config.provider == "anthropic":
