@@ -34,9 +34,10 @@ from pilothouse.core.chat.tool_events import ToolApproved, ToolEnded
 from pilothouse.core.run.lifecycle import Lifecycle
 from pilothouse.core.tools.spec import Permit, ToolAnswer, ToolContext, Touches
 from pilothouse.core.workflow.document import Workflow
+from pilothouse.engine.chat_turns import LONGEST_STEERING
 from pilothouse.engine.chat_values import ChatChanges
 from pilothouse.engine.services import Services
-from pilothouse.errors import BackendFailed, NotFound, Refused
+from pilothouse.errors import BackendFailed, BadInput, NotFound, Refused
 
 LOOKED = by_call([Said("Let me see."), calling(at="a"), Completed()], [Said(" Done."), Completed()])
 
@@ -603,6 +604,8 @@ def test_what_is_said_meanwhile_goes_with_the_next_request_otherwise() -> None:
         async with made.engine() as services:
             sent = await say(services)
             await happened(services, sent.turn_id, "TEXT_DELTA")
+            with pytest.raises(BadInput):
+                await services.runs.control(sent.turn_id, "steer", content="x" * (LONGEST_STEERING + 1), by="local")
             await services.runs.control(sent.turn_id, "steer", content="shorter", by="local")
             backend_of(made).release()
             assert (await done(services, sent.turn_id)).content == "AB"

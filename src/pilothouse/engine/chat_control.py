@@ -15,16 +15,14 @@ from pilothouse.core.chat.inputs import Confirm, Steer
 from pilothouse.core.chat.result import TurnResult, result_of
 from pilothouse.core.chat.state import TurnState
 from pilothouse.core.run.inputs import Stop
-from pilothouse.core.run.lifecycle import TERMINAL, TERMINAL_EVENTS
+from pilothouse.core.run.lifecycle import OPEN, TERMINAL, TERMINAL_EVENTS
 from pilothouse.core.run.rows import RunRow
-from pilothouse.engine.chat_turns import OPEN, TURN, ChatTurns
+from pilothouse.engine.chat_turns import TURN, ChatTurns, check_steering
 from pilothouse.engine.confirmations import Tell
 from pilothouse.engine.ports import EventStore
 from pilothouse.engine.supervisor import Supervisor
 from pilothouse.errors import BadInput, Gone, NotFound, Refused, Unavailable
 
-LONGEST_STEERING = 100_000
-"""Characters."""
 _LOOK_EVERY_S = 1.0
 """Who waits for an end looks this often whether it can still come."""
 
@@ -99,11 +97,7 @@ class ChatControl:
         return row.id
 
     async def steer(self, id: str, principal: Principal, content: str, steering_id: str) -> str:
-        if not content.strip():
-            raise BadInput("is empty", field="content", fix="say something")
-        if len(content) > LONGEST_STEERING:
-            fix = f"at most {LONGEST_STEERING} characters"
-            raise BadInput("is too long to be said in between", field="content", fix=fix)
+        check_steering(content)
         row = await self.live(id, principal, Action.SEND)
         if row is None:
             raise Refused("nothing goes on any more; send it as a message")

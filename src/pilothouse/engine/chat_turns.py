@@ -10,14 +10,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
-from pilothouse.core.run.lifecycle import TERMINAL, Lifecycle
+from pilothouse.core.run.lifecycle import OPEN
 from pilothouse.core.run.rows import RunRow
 from pilothouse.engine.ports import EventStore
-from pilothouse.errors import Busy, Refused
+from pilothouse.errors import BadInput, Busy, Refused
 
 TURN = "turn"
 """The kind of run."""
-OPEN = frozenset(Lifecycle) - TERMINAL
+LONGEST_STEERING = 100_000
+"""Characters."""
 
 
 class ChatTurns:
@@ -57,3 +58,12 @@ class ChatTurns:
                 await self.require_idle(chat_id)
                 raise Refused("only the last turn of a conversation can go on")
             yield
+
+
+def check_steering(content: str) -> None:
+    """Raises ``BadInput`` for what cannot be said to a turn that goes on."""
+    if not content.strip():
+        raise BadInput("is empty", field="content", fix="say something")
+    if len(content) > LONGEST_STEERING:
+        fix = f"at most {LONGEST_STEERING} characters"
+        raise BadInput("is too long to be said in between", field="content", fix=fix)

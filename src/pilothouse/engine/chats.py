@@ -20,6 +20,7 @@ from pilothouse.core.chat.message import Message
 from pilothouse.core.chat.request import ChatModel
 from pilothouse.core.chat.result import TurnResult
 from pilothouse.core.run.events import RunCreated
+from pilothouse.core.run.lifecycle import OPEN
 from pilothouse.core.run.rows import RunRow
 from pilothouse.core.tools.policy import EVERY
 from pilothouse.core.tools.spec import Permit
@@ -31,7 +32,7 @@ from pilothouse.engine.chat_documents import ChatDocument, ChatDocuments, KeptCh
 from pilothouse.engine.chat_history import ChatHistory, PastTurn, past_turn
 from pilothouse.engine.chat_ports import Backend
 from pilothouse.engine.chat_sending import Sending, check_mode, check_name, check_size
-from pilothouse.engine.chat_turns import OPEN, TURN, ChatTurns
+from pilothouse.engine.chat_turns import TURN, ChatTurns
 from pilothouse.engine.chat_values import ChatChanges, ChatView, Checkpoint, Feedback, Send, Sent
 from pilothouse.engine.confirmations import Tell
 from pilothouse.engine.keyed import keyed_id

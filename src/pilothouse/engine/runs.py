@@ -9,9 +9,9 @@ from typing import Any
 from pilothouse.core.chat.inputs import Steer
 from pilothouse.core.run.events import Source
 from pilothouse.core.run.inputs import Answer, Cancel, Input, Pause, Resume, Retry, Stop
-from pilothouse.core.run.lifecycle import TERMINAL, Lifecycle
+from pilothouse.core.run.lifecycle import OPEN, TERMINAL, Lifecycle
 from pilothouse.core.run.rows import RunRow
-from pilothouse.engine.chat_turns import TURN, ChatTurns
+from pilothouse.engine.chat_turns import TURN, ChatTurns, check_steering
 from pilothouse.engine.ports import EventStore
 from pilothouse.engine.supervisor import Supervisor
 from pilothouse.errors import BadInput, Gone, NotFound, Refused
@@ -69,8 +69,7 @@ class Runs:
         return await self._store.row(run_id)
 
     async def _steer(self, row: RunRow, content: str, by: str) -> RunRow:
-        if not content.strip():
-            raise BadInput("is empty", field="content", fix="say something")
+        check_steering(content)
         digest = hashlib.sha256(f"{row.seq}\0{content}".encode("utf-8", "surrogatepass")).hexdigest()
         await self._supervisor.tell(row.id, Steer(steering_id=digest[:32], content=content, by=by))
         return await self._store.row(row.id)
@@ -79,8 +78,7 @@ class Runs:
         """Stop every live run, of a session, an owner or the whole server, all gates first. Answers what was stopped.
 
         Raises the failure of one that could not be stopped, when all the others have been."""
-        open_ones = frozenset(Lifecycle) - TERMINAL
-        rows = await self._store.rows(lifecycles=open_ones, owner=owner, session_id=session_id, limit=1_000_000)
+        rows = await self._store.rows(lifecycles=OPEN, owner=owner, session_id=session_id, limit=1_000_000)
         for row in rows:
             self._supervisor.close_gate(row.id)
         stops = await asyncio.gather(*(self._stop(row.id) for row in rows), return_exceptions=True)

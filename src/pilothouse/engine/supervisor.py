@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from pilothouse.core.run.commands import Inventory
 from pilothouse.core.run.contract import Kind
 from pilothouse.core.run.inputs import Input, Recover, Settle
-from pilothouse.core.run.lifecycle import TERMINAL, Lifecycle
+from pilothouse.core.run.lifecycle import OPEN, TERMINAL
 from pilothouse.core.run.registry import Registry
 from pilothouse.core.run.rows import RunRow
 from pilothouse.engine.actor import Actor, Context
@@ -34,7 +34,6 @@ R = TypeVar("R")
 
 _READ_LATELY = 4
 """Folded states kept of runs that nobody drives: who looks at one asks several times."""
-_OPEN = frozenset(Lifecycle) - TERMINAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +178,7 @@ class Supervisor:
         their ids. One that cannot be read is left alone, and said so in the server's own log; it does not keep the
         others from going on."""
         async with self._loading:
-            rows = await self._context.store.rows(lifecycles=_OPEN, limit=1_000_000)
+            rows = await self._context.store.rows(lifecycles=OPEN, limit=1_000_000)
             rows += await self._context.store.rows(lifecycles=TERMINAL, owing=True, limit=1_000_000)
             driven = self._actors.keys() | self._being_deleted
             rows = sorted((row for row in rows if row.id not in driven), key=lambda row: (row.created_at, row.id))

@@ -76,6 +76,8 @@ MOVES: dict[Lifecycle, dict[str, tuple[Lifecycle, ...]]] = {
 TERMINAL = frozenset({_L.STOPPED, _L.SUCCEEDED, _L.PARTIAL, _L.FAILED, _L.CANCELED})
 """No leg is open."""
 
+OPEN = frozenset(_L) - TERMINAL
+
 TERMINAL_EVENTS = frozenset({"STOPPED", "RUN_FINISHED", "RUN_FAILED", "RUN_CANCELED"})
 """Exactly one of these closes a leg."""
 
