@@ -9,13 +9,14 @@ import anthropic
 import httpx2
 import openai
 import pytest
+from pydantic_ai.exceptions import ModelHTTPError
 from tests.adapters.backends.llm.asking import KEY, WIRES, answer, config, opened, request, run, said, unpriced
 from tests.support.models.parts import call, cut, drop, fail, garbled, hang, hold, say, think, usage
 from tests.support.models.server import ModelServer, refusing
 
 from pilothouse.adapters.backends.llm.backend import LlmBackend
 from pilothouse.adapters.backends.llm.config import LlmConfig
-from pilothouse.adapters.backends.llm.failures import failure
+from pilothouse.adapters.backends.llm.failures import MAX_SAID, failure
 from pilothouse.core.chat.backend import (
     BackendEvent,
     Completed,
@@ -332,6 +333,14 @@ def test_a_list_of_models_that_is_refused_is_told_as_an_answer_would_be(library:
     told = failure(refused, LlmConfig(base_url="http://models.example/v1", api_key=KEY), "fake-1")
     assert str(told) == "http://models.example/v1 refuses the key (401); check PILOTHOUSE_LLM_API_KEY: no such key"
     assert (told.status, told.transient) == (401, False)
+
+
+@pytest.mark.parametrize("before", [0, MAX_SAID - len(KEY) + 1, MAX_SAID - 1])
+def test_no_part_of_the_key_is_told_wherever_words_are_cut(before: int) -> None:
+    said = "." * before + KEY
+    config = LlmConfig(base_url="http://models.example/v1", api_key=KEY)
+    for error in (ModelHTTPError(400, "fake-1", body=said), ValueError(said)):
+        assert KEY[:4] not in str(failure(error, config, "fake-1"))
 
 
 def test_a_provider_that_does_not_exist_is_refused_by_name() -> None:

@@ -78,7 +78,7 @@ def _as_models_raise(error: Exception, model: str) -> Exception:
 
 
 def _sentence(error: Exception, config: LlmConfig, model: str, status: int) -> str:
-    said = _said(error)
+    said = config.hidden(_said(error))[:MAX_SAID]  # cut last: a part of the key would not be known
     told = f": {said}" if said else ""
     code = f" ({status})" if status else ""
     match error:
@@ -106,7 +106,8 @@ def _sentence(error: Exception, config: LlmConfig, model: str, status: int) -> s
             return f"{config.place} refuses the request for {model!r}{code}{told}"
     # Whatever else a library raises is about an answer that it could not read: the turn is to say so, and to end.
     log.warning("llm.not_understood", exc_info=error)
-    return f"The answer of {config.place} could not be understood: {type(error).__name__}: {str(error)[:MAX_SAID]}"
+    why = config.hidden(f"{type(error).__name__}: {error}")[:MAX_SAID]
+    return f"The answer of {config.place} could not be understood: {why}"
 
 
 def _said(error: Exception) -> str:
@@ -116,7 +117,7 @@ def _said(error: Exception) -> str:
         inner = body.get("error", body)
         message = inner.get("message") if isinstance(inner, dict) else inner
         if isinstance(message, str) and message:
-            return message[:MAX_SAID]
+            return message
     if isinstance(body, str) and body:
-        return body[:MAX_SAID]
-    return str(error)[:MAX_SAID]
+        return body
+    return str(error)
