@@ -10,18 +10,20 @@ from tests.engine.conversations import THE_LOCAL_USER, World, events, happened, 
 from tests.engine.server import Clock
 
 from pilothouse.adapters.agents.lines import Finished, encode
-from pilothouse.adapters.agents.memory import MemoryAgent
+from pilothouse.adapters.agents.memory import MemoryAgent, MemoryAgents
 from pilothouse.adapters.agents.pricing import Price
 from pilothouse.adapters.work.memory import MemoryProgram, MemoryWarden
 from pilothouse.core.chat.calls import CallStatus, RunBy
 from pilothouse.core.chat.events import TurnNoticed, UsageRecorded
 from pilothouse.core.chat.result import TurnResult
 from pilothouse.core.chat.tool_events import ToolCalled
+from pilothouse.core.plan.effects import RunWork
 from pilothouse.core.run.agents import (
     Asked,
     FileEdited,
     News,
     Noted,
+    Permissions,
     Reasoning,
     SessionStarted,
     Text,
@@ -34,6 +36,7 @@ from pilothouse.core.run.commands import Command
 from pilothouse.core.run.events import NeedsApproval
 from pilothouse.core.run.usage import Usage
 from pilothouse.engine.services import Services
+from pilothouse.errors import StoreFailed
 
 PATIENCE_S = 20.0
 DONE = Finished()
@@ -274,12 +277,47 @@ def test_a_deleted_chat_leaves_nothing_of_its_agent() -> None:
     run(test)
 
 
-def test_where_only_looking_is_asked_for_it_may_change_nothing() -> None:
-    machine = Agent(Text(text="Looked."), DONE)
+def test_a_chat_whose_deletion_broke_off_is_deleted_again_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Agent(Text(text="One."), DONE)
 
     async def test() -> None:
         async with machine.engine() as services:
-            result = await answered(services, mode="ask")
+            result = await answered(services)
+            delete = services.supervisor.delete
+
+            async def deletes_and_breaks(run_id: str, at: int) -> None:
+                await delete(run_id, at)
+                raise StoreFailed("the power is gone")
+
+            with monkeypatch.context() as broken:
+                broken.setattr(services.supervisor, "delete", deletes_and_breaks)
+                with pytest.raises(StoreFailed):
+                    await services.chats.delete(result.chat_id, THE_LOCAL_USER)
+            await services.chats.delete(result.chat_id, THE_LOCAL_USER)
+            assert not machine.agents.private
+            assert await machine.logs.size(f"{result.turn_id}/agent/1/answer") == 0
+
+    run(test)
+
+
+@pytest.mark.parametrize(("mode", "looks"), [("ask", True), ("plan", True), ("agent", False)])
+def test_where_only_looking_is_asked_for_it_may_change_nothing(
+    mode: str, looks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine, given = Agent(Text(text="Looked."), DONE), list[Permissions | None]()
+    command = MemoryAgents.command
+
+    async def noted(agents: MemoryAgents, effect: RunWork) -> Command:
+        given.append(effect.permissions)
+        return await command(agents, effect)
+
+    monkeypatch.setattr(MemoryAgents, "command", noted)
+
+    async def test() -> None:
+        async with machine.engine() as services:
+            result = await answered(services, mode=mode)
             assert result.content == "Looked."
+            assert len(given) == 1
+            assert (given[0] is Permissions.DENY) is looks
 
     run(test)

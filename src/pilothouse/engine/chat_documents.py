@@ -117,9 +117,7 @@ class ChatDocuments:
                 continue
         raise WrongSequence(f"chat {id} is changed by too many at once; try again")
 
-    async def delete(self, id: str, turns: Sequence[str]) -> None:
-        for turn_id in turns:
-            await self._store.delete_document(_FEEDBACK, turn_id)
+    async def delete(self, id: str) -> None:
         await self._store.delete_document(_BEGINNING, id)
         await self._store.delete_document(CHAT, id)
 
@@ -181,6 +179,9 @@ class ChatDocuments:
             except WrongSequence:
                 continue
         raise WrongSequence("feedback is given by too many at once; try again")
+
+    async def delete_feedback(self, turn_id: str) -> None:
+        await self._store.delete_document(_FEEDBACK, turn_id)
 
     async def feedback(self, turn_id: str) -> Feedback | None:
         try:

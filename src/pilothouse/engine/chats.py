@@ -257,11 +257,14 @@ class Chats:
             turns = [row.id async for row in self._history.rows(chat_id)]
             for turn_id in turns:
                 await self._let_go_of(turn_id)
-                self._history.forget(turn_id)
-                await self._supervisor.delete(turn_id, self._clock.now_ms())
+            # What is found by the turns goes before them: after a crash it is found again.
             if isinstance(self._backend, AgentTurns):
                 await self._backend.forget(chat_id, turns)
-            await self._documents.delete(chat_id, turns)
+            for turn_id in turns:
+                await self._documents.delete_feedback(turn_id)
+                self._history.forget(turn_id)
+                await self._supervisor.delete(turn_id, self._clock.now_ms())
+            await self._documents.delete(chat_id)
 
     async def _let_go_of(self, turn_id: str) -> None:
         """Wait a little for what an ended turn still owes, such as a title. Raises ``Refused`` when it takes longer."""
