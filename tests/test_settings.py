@@ -121,6 +121,14 @@ def test_a_flag_goes_before_the_environment_and_none_means_not_given(monkeypatch
     assert (read_settings(port=None).port, read_settings(port=4321).port) == (1234, 4321)
 
 
+def test_a_file_of_replies_is_the_one_of_where_it_was_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PILOTHOUSE_SCRIPT", "replies.yaml")
+    settings = read_settings()
+    monkeypatch.chdir("/")  # as a server in the background does
+    assert settings.script == tmp_path / "replies.yaml"
+
+
 @pytest.mark.parametrize(
     ("given", "on"), [("true", True), ("false", False), ("True", False), ("1", False), ("", False)]
 )

@@ -106,7 +106,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
         shells = LocalShells(host, data_dir=data_dir, private=private_dir(data_dir / "shell"))
         chat_kind, chat_documents, chat_turns = TurnKind(), ChatDocuments(store, clock), ChatTurns(store)
         history = ChatHistory(store, REGISTRY, chat_kind, chat_documents)
-        config = _backend_config(settings)
+        config = backend_config(settings)
         backend: Backend
         if config.chosen == "agent":
             backend = AgentTurns(
@@ -225,7 +225,8 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
                 await executor.shutdown(when_idle=True)
 
 
-def _backend_config(settings: Settings) -> BackendConfig:
+def backend_config(settings: Settings) -> BackendConfig:
+    """What settings say about who answers."""
     from pilothouse.adapters.backends.opening import BackendConfig
 
     same = ("agent", "script", "llm_provider", "llm_base_url", "llm_model", "llm_context_tokens")

@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pilothouse.adapters.agents.local import LocalAgents
+from pilothouse.adapters.backends.opening import BackendConfig, open_backend
 from pilothouse.adapters.git.adapter import GitAdapter
 from pilothouse.adapters.vault.opening import open_vault
 from pilothouse.adapters.work.doctor import capabilities
+from pilothouse.assembly import backend_config
 from pilothouse.core.auth.principals import LOCAL
+from pilothouse.core.plan.spec import AgentSpec
 from pilothouse.engine.plans import GIT_NEEDED
 from pilothouse.errors import PilothouseError
 from pilothouse.owner import private_dir, read_owner
@@ -51,7 +54,7 @@ def doctor(data_dir: Path | None = None) -> list[Check]:
         given = read_settings(data_dir=data_dir)
     except PilothouseError as error:
         return [*checks, Check("settings", False, str(error), _NO_SERVER)]
-    checks.append(_agents_check(given))
+    checks += [_agents_check(given), _answering_check(given)]
     try:
         where = private_dir(given.data_dir)
         checks.append(Check("data directory", os.access(where, os.W_OK), str(where), "set PILOTHOUSE_DATA_DIR"))
@@ -73,15 +76,44 @@ def _vault_check(where: Path, given: Settings) -> Check:
     return Check("vault", True, found, needed=False)
 
 
+def _answering_check(given: Settings) -> Check:
+    """Whether the settings say who answers in conversations; nobody is asked whether they do."""
+    name, fix = "conversations", "see docs/models.md"
+    try:
+        config = backend_config(given)
+        match config.chosen:
+            case "":
+                return Check(
+                    name, True, "a built-in guide answers; to connect a model see docs/models.md", needed=False
+                )
+            case "agent":
+                asyncio.run(_local_agents(given).check(AgentSpec(agent=given.agent)))
+                return Check(name, True, f"the agent {given.agent} answers", needed=False)
+            case kind:
+                asyncio.run(_opened(config))
+    except PilothouseError as error:
+        return Check(name, False, str(error), fix, needed=False)
+    if kind == "llm":
+        said = f"the model {given.llm_model} answers" if given.llm_model else "no model is chosen"
+        return Check(name, bool(given.llm_model), said, "set PILOTHOUSE_LLM_MODEL", needed=False)
+    return Check(name, True, f"a {kind} backend answers", needed=False)
+
+
+async def _opened(config: BackendConfig) -> None:
+    async with open_backend(config):
+        pass
+
+
 def _agents_check(given: Settings) -> Check:
     try:
-        LocalAgents(
-            os.environ,
-            private_root=given.data_dir / "agents",
-            config=given.agent_configs,
-            prices=given.price_table,
-        )
+        _local_agents(given)
     except PilothouseError as error:
         return Check("agents", False, str(error), _NO_SERVER)
     prices = f"prices from {given.price_table}" if given.price_table else "no prices"
     return Check("agents", True, f"their settings are right, {prices}; `pilothouse agents` lists them", needed=False)
+
+
+def _local_agents(given: Settings) -> LocalAgents:
+    return LocalAgents(
+        os.environ, private_root=given.data_dir / "agents", config=given.agent_configs, prices=given.price_table
+    )

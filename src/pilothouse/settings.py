@@ -42,6 +42,10 @@ def _absolute(folders: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(str(Path(folder).expanduser().absolute()) for folder in folders)
 
 
+def _absolute_file(file: Path | None) -> Path | None:
+    return file and file.expanduser().absolute()
+
+
 def _endpoint(url: str) -> str:
     parts = urlsplit(url)
     if url and (parts.scheme not in ("http", "https") or not parts.hostname):
@@ -166,7 +170,9 @@ class Settings(BaseSettings):
         default="ask",
         description="Of the backend `agent`: what becomes of its requests to use tools that change something.",
     )
-    script: Path | None = Field(default=None, description="Of the backend `script`: the file with its replies.")
+    script: Annotated[Path | None, AfterValidator(_absolute_file)] = Field(
+        default=None, description="Of the backend `script`: the file with its replies."
+    )
     redis_url: str | None = Field(
         default=None, description="A Redis server that carries signals between the processes that share a store."
     )

@@ -44,12 +44,15 @@ class BackendConfig:
 
     @property
     def chosen(self) -> str:
-        """One of ``KINDS``, or empty for the guide. Raises ``BadInput`` where more than one is meant."""
+        """One of ``KINDS``, or empty for the guide. Raises ``BadInput`` where more than one is meant, or an agent that
+        is not named."""
         if self.kind:
             if self.kind not in KINDS:
                 raise BadInput(
                     f"{self.kind!r} is no backend", field="PILOTHOUSE_BACKEND", fix=f"one of {', '.join(KINDS)}"
                 )
+            if self.kind == "agent" and not self.agent:
+                raise BadInput("is missing", field="PILOTHOUSE_AGENT", fix="`pilothouse agents` lists them")
             return self.kind
         given = {
             "remote": self.url,

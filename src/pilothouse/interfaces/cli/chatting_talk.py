@@ -74,6 +74,8 @@ class Talk:
             note(left_note(turn))
         elif isinstance(outcome.end, Failed):
             note(f"error: {outcome.end.display_message or outcome.end.message}")
+        elif outcome.end.status != "complete" and not outcome.pressed:
+            note("stopped")  # by somebody elsewhere
 
     def _command(self, line: str) -> None:
         name, _, rest = line.partition(" ")
