@@ -112,6 +112,26 @@ def test_of_decisions_made_everywhere_at_once_one_counts_and_the_others_are_told
     two(open_end, story)
 
 
+def test_who_executes_a_call_elsewhere_takes_it_and_then_tells_what_it_brought(
+    open_end: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(driver: Process, other: Process) -> None:
+        async def tell(run_id: str, given: Confirm) -> None:
+            if [one.status for one in driver.told] not in ([], ["accepted"]):
+                raise Refused("the call is over")
+            driver.told.append(given)
+
+        monkeypatch.setattr(driver.confirmations, "_tell", tell)
+        await other.confirmations.confirm(TURN, decision())
+        await other.confirmations.confirm(TURN, decision("success"))
+        with pytest.raises(Refused):
+            await other.confirmations.confirm(TURN, decision("error"))
+        assert [one.status for one in driver.told] == ["accepted", "success"]
+        assert await other.signals.kept(key(TURN, CALL)) is not None, "what counted stays"
+
+    two(open_end, story)
+
+
 def test_the_same_decision_made_again_is_the_same_decision(open_end: Open) -> None:
     async def story(driver: Process, other: Process) -> None:
         await other.confirmations.confirm(TURN, decision())

@@ -18,7 +18,7 @@ from pilothouse.core.run.inputs import Stop
 from pilothouse.core.run.lifecycle import OPEN, TERMINAL, TERMINAL_EVENTS
 from pilothouse.core.run.rows import RunRow
 from pilothouse.engine.chat_turns import TURN, ChatTurns, check_steering
-from pilothouse.engine.confirmations import Tell
+from pilothouse.engine.confirmations import EXECUTED, Tell
 from pilothouse.engine.ports import EventStore
 from pilothouse.engine.supervisor import Supervisor
 from pilothouse.errors import BadInput, Gone, NotFound, Refused, Unavailable
@@ -27,8 +27,6 @@ _LOOK_EVERY_S = 1.0
 """Who waits for an end looks this often whether it can still come."""
 
 DECISIONS = frozenset({"accepted", "rejected", "background"})
-EXECUTED = frozenset({"success", "error"})
-"""What a client says of a call that it executed."""
 
 
 class ChatControl:

@@ -30,6 +30,9 @@ ANSWER_WITHIN_S = 5.0
 LOOK_EVERY_S = 5.0
 _REMEMBERED = 1000
 
+EXECUTED = frozenset({"success", "error"})
+"""What a client says of a call that it executed: kept beside the decision to execute it, not in its place."""
+
 Tell = Callable[[str, Confirm], Awaitable[None]]
 """Tell a run, and return when it is in its log."""
 Waiting = Callable[[], Awaitable[list[RunRow]]]
@@ -70,22 +73,25 @@ class Confirmations:
         """Decide about a call of a turn that is not over. Returns once it is in the log.
 
         Raises ``Refused`` when it was decided already, ``BadInput``, and ``Unavailable`` when whoever drives the turn
-        says nothing: then the decision is kept, and counts as soon as they look."""
+        says nothing: then a decision is kept, and counts as soon as they look; a result is to be told again."""
         if self._drives(turn_id) or not self._shared:
             await self._tell(turn_id, given)
             if self._shared:
-                await self._signals.keep(key(turn_id, given.tool_call_id), _encoded(turn_id, given), KEPT_S)
+                await self._signals.keep(_place(turn_id, given), _encoded(turn_id, given), KEPT_S)
             return
         decision = _encoded(turn_id, given)
         async with self._signals.listen(_answers(turn_id, given)) as answers:
-            kept = await self._signals.keep(key(turn_id, given.tool_call_id), decision, KEPT_S)
-            if not kept and await self._signals.kept(key(turn_id, given.tool_call_id)) != decision:
+            kept = await self._signals.keep(_place(turn_id, given), decision, KEPT_S)
+            if not kept and await self._signals.kept(_place(turn_id, given)) != decision:
                 raise Refused("the call has been decided")
             await self._signals.publish(CHANNEL, decision)
             try:
                 async with asyncio.timeout(ANSWER_WITHIN_S):
                     outcome = msgspec.json.decode(await anext(answers), type=Outcome)
             except TimeoutError:
+                if given.status in EXECUTED:  # nobody looks for it: no question is open
+                    await self._signals.forget(_place(turn_id, given))
+                    raise Unavailable("nobody who drives this turn answers; tell it again") from None
                 words = "nobody who drives this turn answers; the decision is kept, and counts once they look"
                 raise Unavailable(words) from None
         if not outcome.ok:
@@ -139,7 +145,7 @@ class Confirmations:
                     self._taken.popitem(last=False)
         except PilothouseError as error:
             outcome = Outcome(ok=False, code=error.code, message=str(error))
-            await self._signals.forget(key(turn_id, given.tool_call_id))  # it counts for nothing: another one may
+            await self._signals.forget(_place(turn_id, given))  # it counts for nothing: another one may
         await self._signals.publish(_answers(turn_id, given), msgspec.json.encode(outcome))
 
 
@@ -148,8 +154,16 @@ def key(turn_id: str, call_id: str) -> str:
     return f"tool_call:{turn_id}:{call_id}"
 
 
+def _place(turn_id: str, given: Confirm) -> str:
+    return f"{key(turn_id, given.tool_call_id)}{_step(given)}"
+
+
 def _answers(turn_id: str, given: Confirm) -> str:
-    return f"confirmed:{turn_id}:{given.tool_call_id}"
+    return f"confirmed:{turn_id}:{given.tool_call_id}{_step(given)}"
+
+
+def _step(given: Confirm) -> str:
+    return ":executed" if given.status in EXECUTED else ""
 
 
 def _encoded(turn_id: str, given: Confirm) -> bytes:
