@@ -45,7 +45,8 @@ class ChatTurns:
     async def require_idle(self, chat_id: str) -> None:
         """Raises ``Busy``."""
         if (live := await self.live(chat_id)) is not None:
-            raise Busy("a turn of this conversation is going on", active_turn_id=live.id)
+            way = f"wait for its end, or stop it: pilothouse runs stop {live.id}"
+            raise Busy(f"a turn of this conversation is going on ({way})", active_turn_id=live.id)
 
     @asynccontextmanager
     async def going_on(self, row: RunRow) -> AsyncIterator[None]:

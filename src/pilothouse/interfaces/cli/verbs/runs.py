@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +15,7 @@ from pilothouse.interfaces.cli.options import AsJson, DataDir, RunId, Timeout
 from pilothouse.interfaces.cli.owners import connect
 from pilothouse.interfaces.cli.printing import colours, print_fields, print_json, print_json_line, print_table, state
 from pilothouse.interfaces.cli.stopping import await_end, report_end
-from pilothouse.interfaces.cli.words import ago, counted, one_line, short
+from pilothouse.interfaces.cli.words import ago, counted, how_to_answer, one_line, short
 
 app = typer.Typer(
     help="Every run, whatever its kind, one way.", rich_markup_mode=None, add_completion=False, no_args_is_help=True
@@ -23,7 +24,9 @@ app = typer.Typer(
 
 @app.command("list")
 def list_runs(
-    kind: Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Only runs of this kind: plan.")] = None,
+    kind: Annotated[
+        str | None, typer.Option("--kind", metavar="KIND", help="Only runs of this kind: plan, turn.")
+    ] = None,
     status: Annotated[str | None, typer.Option("--status", metavar="STATUS", help="Only runs in this state.")] = None,
     waiting: Annotated[bool, typer.Option("--waiting", help="Only runs that wait for a person.")] = False,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="At most so many.")] = 50,
@@ -58,7 +61,7 @@ def show(run: RunId, as_json: AsJson = False, data_dir: DataDir = None) -> None:
             ("kind", row["kind"]),
             ("parts", counted(row["counts"])),
             ("error", one_line(row["error"] or "")),
-            *(("waits", f"{wait['id']}: {one_line(wait['question'])}") for wait in row["waits"]),
+            *(line for wait in row["waits"] for line in _waiting(wait)),
         )
     )
 
@@ -147,6 +150,11 @@ def takeover(run: RunId, as_json: AsJson = False, data_dir: DataDir = None) -> N
 def release(run: RunId, as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """Give the controls of a task run back."""
     _control(run, "release", as_json, data_dir)
+
+
+def _waiting(wait: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "waits", wait["question"] or wait["kind"]
+    yield "", how_to_answer(wait["id"], wait["options"]) if wait["options"] else ""
 
 
 def _control(run: str, verb: str, as_json: bool, data_dir: Any) -> None:
