@@ -14,6 +14,7 @@ from pilothouse.core.auth.principals import Principal, Scope
 from pilothouse.core.auth.refusals import NeedsScope
 from pilothouse.core.chat.calls import GivenResult, Offered, OnApproval
 from pilothouse.core.chat.events import TurnReceived
+from pilothouse.core.chat.plain import MOST_LEVELS, is_deep
 from pilothouse.core.tools.policy import Mode
 from pilothouse.core.tools.spec import Permit, ToolSpec
 from pilothouse.engine.chat_documents import ChatDocument, Titled
@@ -155,11 +156,13 @@ def check_size(send: Send) -> None:
             raise BadInput(f"are more than {MOST_EXTRAS}", field=field, fix="give fewer")
     try:
         extras = (send.attachments, send.context, send.tool_results, send.client_tools)
-        size = len(msgspec.json.encode((send.message, *extras)))
-    except (UnicodeEncodeError, TypeError, ValueError) as error:
+        body = msgspec.json.encode((send.message, *extras))
+    except (UnicodeEncodeError, TypeError, ValueError, RecursionError) as error:
         raise BadInput(f"is no text that can be kept: {error}", field="message", fix="send valid Unicode") from None
-    if size > LARGEST_EXTRAS:
+    if len(body) > LARGEST_EXTRAS:
         raise BadInput(f"are larger than {LARGEST_EXTRAS} bytes", field="attachments", fix="give less at once")
+    if is_deep(body):
+        raise BadInput(f"has more than {MOST_LEVELS} levels", field="context", fix="give plainer values")
 
 
 def check_name(given: str, field: str) -> str:

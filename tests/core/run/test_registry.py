@@ -111,6 +111,7 @@ def test_an_empty_batch_is_an_empty_list() -> None:
         b"",
         b"\xff",
         b'[{"type":"PAUSED"}] trailing',
+        b'[{"type":"PAUSED","x":' + b"[" * 5_000 + b"]" * 5_000 + b"}]",
     ],
 )
 @pytest.mark.parametrize("upcasting", [False, True])

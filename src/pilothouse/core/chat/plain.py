@@ -36,6 +36,16 @@ def _forced(value: Any) -> Any:
         return clean(repr(value)[:_SHOWN])
 
 
+def is_deep(body: bytes) -> bool:
+    """Whether what JSON text says has more than ``MOST_LEVELS`` levels."""
+    if body.count(b"{") + body.count(b"[") <= MOST_LEVELS:
+        return False
+    try:
+        return _is_deep(msgspec.json.decode(body))
+    except RecursionError:
+        return True
+
+
 def _is_deep(value: Any) -> bool:
     level = [value]
     for _ in range(MOST_LEVELS):

@@ -63,7 +63,7 @@ class Registry:
             if not self._upcasters and b'"v":' not in body:  # a version beside a type is a newer program's
                 return list(self._decoder.decode(body))
             return [self._upcast(raw) for raw in msgspec.json.decode(body, type=list[dict[str, Any]])]
-        except (msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
+        except (msgspec.DecodeError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise StoreFailed(f"the log holds an event this version cannot read: {error}") from error
 
     def _upcast(self, raw: dict[str, Any]) -> Event:
