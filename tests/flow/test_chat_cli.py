@@ -10,6 +10,7 @@ import pytest
 from tests.support.terminal import Desk, Screen, desk, until
 
 from pilothouse.client.clients import Client
+from pilothouse.client.failures import Unreachable
 from pilothouse.client.events import ApprovalRequired, Done, Failed, Text
 
 REPLIES = """
@@ -219,7 +220,10 @@ def test_a_program_follows_a_turn_over_a_kill_with_no_gap_and_no_duplicate(at: D
             seen.append(event)
             if isinstance(event, ApprovalRequired):
                 kill_owner(at)
-                assert turn.decide(event, "approve")
+                try:
+                    assert turn.decide(event, "approve")
+                except Unreachable:  # the connection was only just dying, and nobody can say who heard it
+                    assert turn.decide(event, "approve")
     assert isinstance(seen[-1], Done)
     assert [event.seq for event in seen] == sorted({event.seq for event in seen})
     assert "".join(event.text for event in seen if isinstance(event, Text)) == "I look. There are none."

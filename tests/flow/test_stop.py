@@ -30,8 +30,8 @@ jobs:
 """
 
 
-def _alive(marker: str) -> list[int]:
-    """Processes that have the marker in their environment or command line, or work in such a directory."""
+def _alive(marker: str) -> list[tuple[int, str, str]]:
+    """Processes, by id, name and command line, that have the marker in their environment or command line, or work in such a directory."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -46,7 +46,7 @@ def _alive(marker: str) -> list[int]:
         # Once all is still, git saves the edits; it is a child of ours, what is stopped never was.
         ours = os.getpid() in (int(entry.name), int(parent)) or name == "git"
         if state != "Z" and (marker.encode() in text or marker in cwd) and not ours:
-            found.append(int(entry.name))
+            found.append((int(entry.name), name, text[-200:].decode(errors="replace")))
     return found
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from pilothouse.errors import Unavailable
 from pilothouse.owner import Owner, private_dir, read_owner, settings_mark
 
-START_PATIENCE = 20.0
+START_PATIENCE = 60.0
 """Seconds until an owner that was started must answer."""
 STEP_DOWN_PATIENCE = 10.0
 _PROBE = 5.0
