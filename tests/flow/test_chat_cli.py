@@ -10,8 +10,8 @@ import pytest
 from tests.support.terminal import Desk, Screen, desk, until
 
 from pilothouse.client.clients import Client
-from pilothouse.client.failures import Unreachable
 from pilothouse.client.events import ApprovalRequired, Done, Failed, Text
+from pilothouse.client.failures import Unreachable
 
 REPLIES = """
 rules:

@@ -31,7 +31,8 @@ jobs:
 
 
 def _alive(marker: str) -> list[tuple[int, str, str]]:
-    """Processes, by id, name and command line, that have the marker in their environment or command line, or work in such a directory."""
+    """Processes (id, name, end of command line) that have the marker in their environment or command line, or work in
+    such a directory."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
