@@ -433,8 +433,8 @@ def test_what_waits_is_listed_with_what_it_is_about(owner: FakeOwner, say: Say) 
 
 def test_a_run_that_waits_is_shown_with_the_command_that_answers(owner: FakeOwner, say: Say) -> None:
     wait = {"id": "w1", "kind": "approval", "question": "May run_shell be used?", "options": ["approve", "refuse"]}
-    row = {"id": OTHER_ID, "lifecycle": "RUNNING", "kind": "turn", "name": "hi", "counts": {}, "error": None}
-    owner.answers[("GET", f"/api/runs/{OTHER_ID}")] = (200, row | {"waits": [wait]})
+    row: dict[str, object] = {"id": OTHER_ID, "lifecycle": "RUNNING", "kind": "turn", "name": "hi", "error": None}
+    owner.answers[("GET", f"/api/runs/{OTHER_ID}")] = (200, row | {"counts": {}, "waits": [wait]})
     assert say("runs", "show", OTHER_ID).out.splitlines()[-2:] == [
         "waits  May run_shell be used?",
         "       `pilothouse approvals answer w1 approve` (or refuse)",
