@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 from tests.simulation.programs import OWN
+from tests.simulation.report import recorded_in
 from tests.simulation.same import differences
 from tests.simulation.told import judge_agents
-from tests.simulation.watch import RunWatch, recorded_in
+from tests.simulation.watch import RunWatch
 from tests.simulation.world import REPO, World
 
 from pilothouse.core.plan.build import Node

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation.report import recorded_in
 from tests.simulation.same import differences
 
 from pilothouse.core.plan.events import AttemptStarted, NodeMoved, NodeRetried, PhaseStarted
@@ -386,11 +387,3 @@ class WatchedRefs(dict[str, str]):
     def __delitem__(self, name: str) -> None:
         self._watch.ref_moves(name, self.get(name), None)
         super().__delitem__(name)
-
-
-def recorded_in(segments: Iterable[Segment]) -> list[Recorded]:
-    return [
-        Recorded(segment.run_id, segment.first_seq + index, segment.at, event)
-        for segment in segments
-        for index, event in enumerate(REGISTRY.decode(segment.body))
-    ]

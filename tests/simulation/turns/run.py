@@ -6,17 +6,15 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from hashlib import sha256
 from random import Random
 from typing import Any
 
 from tests.simulation.faults import Faults
-from tests.simulation.loop import Deadlock, Exhausted, VirtualLoop
+from tests.simulation.loop import VirtualLoop
+from tests.simulation.report import Report, watched
 from tests.simulation.turns.life import TurnLife
 from tests.simulation.turns.scripts import TOOLS, features
-from tests.simulation.turns.watch import recorded_in
 from tests.simulation.turns.world import TurnWorld
 
 from pilothouse.core.chat.calls import OnApproval
@@ -35,48 +33,12 @@ _POLL_S = 0.25
 _RETRIES = 2
 
 
-@dataclass
-class Result:
-    """``broken`` is the first promise that was broken, None when all were kept."""
-
-    seed: int
-    broken: str | None
-    world: TurnWorld
-
-    @property
-    def fingerprint(self) -> str:
-        """The log, byte for byte."""
-        digest = sha256()
-        for segment in self.world.disk.log:
-            digest.update(f"{segment.position} {segment.run_id} {segment.first_seq} {segment.at}\n".encode())
-            digest.update(segment.body)
-        return digest.hexdigest()
-
-    def story(self) -> str:
-        lines = [f"seed {self.seed}: {self.broken or 'all promises kept'}", "", *self.world.told, ""]
-        for run_id, run in self.world.disk.runs.items():
-            lines.append(f"{run_id} ({run.row.lifecycle})")
-            for recorded in recorded_in(run.segments):
-                fields = {name: getattr(recorded.event, name) for name in recorded.event.__struct_fields__}
-                said = " ".join(f"{name}={value}" for name, value in fields.items() if value not in ("", None, (), {}))
-                at = (recorded.at - 1_700_000_000_000) / 1000
-                lines.append(f"{at:9.3f}  {recorded.seq:4} {recorded.event.type_name()} {said}")
-        return "\n".join(lines)
+Result = Report[TurnWorld]
 
 
-class _Listener(logging.Handler):
-    """The engine says in the server's own log when it met a bug."""
-
-    def __init__(self, world: TurnWorld) -> None:
-        super().__init__()
-        self._world = world
-
-    def emit(self, record: logging.LogRecord) -> None:
-        error = record.exc_info[1] if record.exc_info else None
-        self._world.tell(f"server log: {record.getMessage()}: {error!r}")
-        meant = record.getMessage().startswith("tool.crashed") or isinstance(error, PilothouseError)
-        if record.levelno >= logging.ERROR and not meant:
-            self._world.watch.broken(f"{record.getMessage()}: {error!r}")
+def _meant(record: logging.LogRecord, error: BaseException | None) -> bool:
+    crashed = record.getMessage().startswith("tool.crashed")  # some of the tools do
+    return record.levelno < logging.ERROR or crashed or isinstance(error, PilothouseError)
 
 
 def simulate_turns(seed: int) -> Result:
@@ -87,21 +49,10 @@ def simulate_turns(seed: int) -> Result:
     world = TurnWorld(seed, loop, Faults(Random(seed ^ 0xFA17), budget), features(random))
     world.faults.failed_at |= {"backend": 0, "tools": 0}
     schedule = _Schedule(world, random)
-    listener = _Listener(world)
-    logger = logging.getLogger("pilothouse")
-    propagate, logger.propagate = logger.propagate, False
-    logger.addHandler(listener)
-    try:
+    with watched(world, loop, _meant):
         loop.run_until_complete(schedule.run())
         if world.watch.first is None:
             world.watch.judge_end()
-    except (Deadlock, Exhausted) as stuck:
-        world.watch.broken(str(stuck))
-    finally:
-        logger.removeHandler(listener)
-        logger.propagate = propagate
-    for told in loop.errors:
-        world.watch.broken(f"unhandled: {told.get('message')}: {told.get('exception')!r}")
     return Result(seed, world.watch.first, world)
 
 

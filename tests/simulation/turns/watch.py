@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from tests.simulation.report import recorded_in
 
 from pilothouse.core.chat import backend as says
 from pilothouse.core.chat.calls import BackendEnd, CallStatus
@@ -22,7 +23,7 @@ from pilothouse.core.chat.tool_events import ToolApproved, ToolEnded, ToolStarte
 from pilothouse.core.run.events import Recorded, RunCanceled, RunResumed, RunStarted, StopAcknowledged
 from pilothouse.core.run.lifecycle import TERMINAL, TERMINAL_EVENTS, Lifecycle
 from pilothouse.core.run.rows import RunRow, project
-from pilothouse.core.run.segments import Append, Segment
+from pilothouse.core.run.segments import Append
 from pilothouse.engine.kinds import REGISTRY
 
 if TYPE_CHECKING:
@@ -240,11 +241,3 @@ class TurnWatch:
 def _told(state: TurnState) -> tuple[Any, ...]:
     parts = [getattr(part, "text", part) for part in state.parts]
     return (parts, state.open, state.timers, state.housekeeping, state.common, state.live.keys(), state.last)
-
-
-def recorded_in(segments: Iterable[Segment]) -> list[Recorded]:
-    return [
-        Recorded(segment.run_id, segment.first_seq + index, segment.at, event)
-        for segment in segments
-        for index, event in enumerate(REGISTRY.decode(segment.body))
-    ]
