@@ -29,7 +29,7 @@ from pilothouse.core.chat.backend import (
     ToolCalled,
     ToolGenerating,
 )
-from pilothouse.core.chat.parts import Json, decoded, first_text, json_in, message_in, odd, paused, spent
+from pilothouse.core.chat.parts import Json, decoded, first_text, joined, json_in, message_in, odd, paused, spent
 
 VERSION = 1
 _FAILED = "Tool execution failed"
@@ -72,19 +72,7 @@ class EnvelopeReader:
         events = decoded(_decode_lines, payloads)
         if events is None:
             return [one for payload in payloads for one in self.read(payload)]
-        found: list[BackendEvent] = []
-        text: list[str] = []
-        for index, event in enumerate(events):
-            if event.type == "text" and event.scope is None and (said := _plain_text(event)) is not None:
-                text.append(said)
-                continue
-            if text:
-                found.append(Said("".join(text)))
-                text = []
-            found += self._tell(event, payloads[index])
-        if text:
-            found.append(Said("".join(text)))
-        return found
+        return joined(events, payloads, _plain_text, self._tell)
 
     def _tell(self, event: _Event, payload: bytes) -> list[BackendEvent]:
         reader = _READERS.get(event.type) if isinstance(event.type, str) else None
@@ -98,7 +86,13 @@ class EnvelopeReader:
 def _plain_text(event: _Event) -> str | None:
     """A piece of the answer; None for anything else."""
     told = event.payload
-    if event.v != VERSION or type(told) is not dict or told.get("channel") == "thinking":
+    if (
+        event.type != "text"
+        or event.scope is not None
+        or event.v != VERSION
+        or type(told) is not dict
+        or told.get("channel") == "thinking"
+    ):
         return None
     text = told.get("text")
     return text if type(text) is str else None

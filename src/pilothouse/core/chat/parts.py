@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from pilothouse.core.chat.backend import NotUnderstood, Paused, Spent
+from pilothouse.core.chat.backend import BackendEvent, NotUnderstood, Paused, Said, Spent
 
 T = TypeVar("T")
 
@@ -30,6 +30,29 @@ def decoded(decode_lines: Callable[[bytes], list[T]], payloads: Sequence[bytes])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return events if len(events) == len(payloads) else None
+
+
+def joined(
+    events: Sequence[T],
+    payloads: Sequence[bytes],
+    plain: Callable[[T], str | None],
+    tell: Callable[[T, bytes], list[BackendEvent]],
+) -> list[BackendEvent]:
+    """What several events say, text that follows text in one piece. ``plain``: the text of an event that is nothing
+    but a piece of the answer; ``tell``: what any other one says."""
+    found: list[BackendEvent] = []
+    text: list[str] = []
+    for event, payload in zip(events, payloads, strict=True):
+        if (said := plain(event)) is not None:
+            text.append(said)
+            continue
+        if text:
+            found.append(Said("".join(text)))
+            text = []
+        found += tell(event, payload)
+    if text:
+        found.append(Said("".join(text)))
+    return found
 
 
 def all_text(values: Sequence[object]) -> bool:

@@ -31,7 +31,18 @@ from pilothouse.core.chat.backend import (
     ToolCalled,
     ToolGenerating,
 )
-from pilothouse.core.chat.parts import Json, all_text, decoded, first_text, json_in, message_in, odd, paused, spent
+from pilothouse.core.chat.parts import (
+    Json,
+    all_text,
+    decoded,
+    first_text,
+    joined,
+    json_in,
+    message_in,
+    odd,
+    paused,
+    spent,
+)
 
 _ID_OR_RESULT = frozenset({"id", "toolCallId", "name", "success", "result", "arguments"})
 _FAILED = "Tool execution failed"
@@ -81,19 +92,7 @@ class UntypedReader:
         text = [event.data for event in events if event.type == "content" and event.subagent is None]
         if len(text) == len(events) and all_text(text):
             return [Said("".join(text))]  # nearly always
-        found: list[BackendEvent] = []
-        text = []
-        for index, event in enumerate(events):
-            if event.type == "content" and event.subagent is None and type(event.data) is str:
-                text.append(event.data)
-                continue
-            if text:
-                found.append(Said("".join(text)))
-                text = []
-            found += self._tell(event, payloads[index])
-        if text:
-            found.append(Said("".join(text)))
-        return found
+        return joined(events, payloads, _plain_text, self._tell)
 
     def _tell(self, event: _Event, payload: bytes) -> list[BackendEvent]:
         kind = event.type
@@ -269,6 +268,12 @@ _READERS: dict[str, Callable[[UntypedReader, _Event], Iterator[BackendEvent]]] =
     "done": UntypedReader.done,
     "error": UntypedReader.failed,
 }
+
+
+def _plain_text(event: _Event) -> str | None:
+    """A piece of the answer; None for anything else."""
+    data = event.data
+    return data if event.type == "content" and event.subagent is None and type(data) is str else None
 
 
 def _text(event: _Event) -> str:
