@@ -22,7 +22,7 @@ from pilothouse.adapters.vault.memory import MemoryVault
 from pilothouse.adapters.vault.provider import HttpProvider
 from pilothouse.core.auth.principals import Kind as Shown
 from pilothouse.core.auth.principals import Principal, Scope
-from pilothouse.core.credentials.accounts import CredentialInfo
+from pilothouse.core.credentials.accounts import CredentialInfo, Token
 from pilothouse.core.credentials.oauth import GrantRefused
 from pilothouse.core.credentials.refusals import NotConnected, Reconnect
 from pilothouse.core.credentials.services import Given, services
@@ -75,6 +75,15 @@ class Connected:
         begun = await self.oauth.begin(who, self.name, CALLBACK, account)
         said = await self.agree(begun.authorize_url)
         return await self.oauth.finish(who.name, said["state"], said["code"])
+
+
+async def being_refreshed(at: Connected) -> asyncio.Task[Token]:
+    """Somebody asks for a token that is too old, and the service has been asked for a new one."""
+    at.clock.now += 3600_000
+    asking = asyncio.create_task(at.oauth.token("ann", "google"))
+    while len(at.tokens.asked) < 2:
+        await asyncio.sleep(0)
+    return asking
 
 
 @asynccontextmanager
@@ -236,10 +245,7 @@ def test_a_refresh_outlives_who_asked_for_it_because_the_old_token_is_spent_by_t
     async def story() -> None:
         async with connected() as at:
             await at.connect()
-            at.clock.now += 3600_000
-            asking = asyncio.create_task(at.oauth.token("ann", "google"))
-            while len(at.tokens.asked) < 2:
-                await asyncio.sleep(0)
+            asking = await being_refreshed(at)
             asking.cancel()
             await asyncio.wait((asking,))
             assert at.tokens.accepts((await at.oauth.token("ann", "google")).value)
@@ -355,10 +361,7 @@ def test_an_account_that_was_removed_while_it_was_refreshed_stays_removed() -> N
     async def story() -> None:
         async with connected() as at:
             await at.connect()
-            at.clock.now += 3600_000
-            asking = asyncio.create_task(at.oauth.token("ann", "google"))
-            while len(at.tokens.asked) < 2:
-                await asyncio.sleep(0)
+            asking = await being_refreshed(at)
             await at.credentials.remove(ANN, "google:Grace-Hopper")
             with pytest.raises(NotConnected):
                 await asking

@@ -34,7 +34,7 @@ _SOUNDS_PASSING = re.compile(
 _RETRY_AFTER = re.compile(r"(?:retry|try again)[ _-]?(?:after|in)\D{0,3}(\d+(?:\.\d+)?)\s*(ms|s|m|h)?", re.IGNORECASE)
 _LONGEST_MS = 7 * 86_400_000
 """Whoever names a longer time does not mean to be asked again."""
-_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
+UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 
 
 def noted(line: bytes) -> tuple[Noted, ...]:
@@ -76,7 +76,7 @@ def passes(status: int | None, text: str) -> bool:
 def retry_after_ms(text: str) -> int:
     """How long a message asks to wait; 0 when it does not say."""
     found = _RETRY_AFTER.search(text)
-    return round(min(float(found[1]) * _UNIT_MS[(found[2] or "s").lower()], _LONGEST_MS)) if found else 0
+    return round(min(float(found[1]) * UNIT_MS[(found[2] or "s").lower()], _LONGEST_MS)) if found else 0
 
 
 def more(now: Usage, before: Usage) -> Usage:

@@ -74,9 +74,10 @@ async def open_backend(config: BackendConfig) -> AsyncIterator[AnyBackend]:
 
     Raises ``BadInput`` for a configuration that cannot be meant, ``Unavailable`` for one that needs something this
     machine lacks."""
+    # Imported when chosen, each: a server pays at its start for no library but that of its own backend.
     match config.chosen:
         case "remote":
-            from pilothouse.adapters.backends.remote import RemoteBackend  # noqa: PLC0415, see above
+            from pilothouse.adapters.backends.remote import RemoteBackend  # noqa: PLC0415
 
             async with RemoteBackend.opened(config.url, config.api_key) as remote:
                 yield remote

@@ -39,8 +39,8 @@ class RedisSignals:
 
     def __init__(self, url: str) -> None:
         """Raises ``Unavailable`` without the extra, ``BadInput`` for what is no address of a Redis server."""
-        try:
-            from redis.asyncio import Redis  # noqa: PLC0415  # an extra
+        try:  # imported here because it is an extra
+            from redis.asyncio import Redis  # noqa: PLC0415
             from redis.asyncio.retry import Retry  # noqa: PLC0415
             from redis.backoff import NoBackoff  # noqa: PLC0415
             from redis.exceptions import RedisError  # noqa: PLC0415

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from pilothouse.adapters.agents.reading import UNIT_MS
 from pilothouse.core.run.usage import Tally, Usage
 
 
@@ -30,7 +31,6 @@ _PREFIX = re.compile(r"^(?:\s*\[[^\]]*\])*\s*")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _NUMBER = r"([\d,]+(?:\.\d+)?\s*[kKmM]?)"
 _SCALE = {"k": 1e3, "m": 1e6}
-_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 
 
 def parse_stats(text: str) -> Stats | None:
@@ -72,9 +72,7 @@ def _count(text: str) -> int:
 
 def _milliseconds(text: str) -> int:
     """Of ``1h 2m 3s``, ``4.5s``, ``120ms``."""
-    return round(
-        sum(float(value) * _UNIT_MS[unit] for value, unit in re.findall(r"(\d+(?:\.\d+)?)\s*(ms|h|m|s)", text))
-    )
+    return round(sum(float(value) * UNIT_MS[unit] for value, unit in re.findall(r"(\d+(?:\.\d+)?)\s*(ms|h|m|s)", text)))
 
 
 def _changes(match: re.Match[str]) -> _Found:
