@@ -73,6 +73,7 @@ class ShellTool:
         ),
         parameters=schema_of(RunShell),
         touches=Touches.WORLD,
+        of_workspace=True,
         timeout_ms=(LONGEST_S + 60) * 1000,
         secrets=("env",),
     )
@@ -157,6 +158,7 @@ class LookShellTool(ShellTool):
         ),
         parameters=schema_of(LookShell),
         touches=Touches.NOTHING,
+        of_workspace=True,
         timeout_ms=(LONGEST_S + 60) * 1000,
     )
     read_only = True

@@ -73,6 +73,7 @@ def assign(
         allowed_folders=spec.allowed_folders,
         allowed_urls=spec.allowed_urls,
         permissions=work.permissions,
+        tools=work.tools,
         session_id=work.session_id if resumes else "",
         new_session_id=str(uuid.uuid5(_CONVERSATIONS, work.output)),
     )

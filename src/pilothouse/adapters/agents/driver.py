@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from pilothouse.core.plan.spec import AgentSpec, Effort
-from pilothouse.core.run.agents import AgentConfig, AgentReader, Permissions
+from pilothouse.core.run.agents import AgentConfig, AgentReader, Permissions, ToolServer
 
 AGENT_GRACE_MS = 300
 """Between the polite signal and the final one: an agent has a conversation to save."""
@@ -104,6 +104,8 @@ class AgentWork(msgspec.Struct, frozen=True, kw_only=True):
     allowed_folders: tuple[str, ...] = ()
     allowed_urls: tuple[str, ...] = ()
     permissions: Permissions = Permissions.ALLOW
+    tools: ToolServer | None = None
+    """Tools it is given beside its own. They are asked about where they are run, so the agent asks nobody."""
     session_id: str = ""
     """The conversation to resume; empty: begin a new one."""
     new_session_id: str = ""

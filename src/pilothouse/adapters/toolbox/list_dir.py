@@ -46,6 +46,7 @@ class ListDirTool:
         ),
         parameters=schema_of(ListDir),
         touches=Touches.NOTHING,
+        of_workspace=True,
         timeout_ms=30_000,
     )
 

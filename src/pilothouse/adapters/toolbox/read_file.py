@@ -39,6 +39,7 @@ class ReadFileTool:
         ),
         parameters=schema_of(ReadFile),
         touches=Touches.NOTHING,
+        of_workspace=True,
         timeout_ms=30_000,
     )
 

@@ -49,6 +49,7 @@ class SearchFilesTool:
         ),
         parameters=schema_of(SearchFiles),
         touches=Touches.NOTHING,
+        of_workspace=True,
         timeout_ms=30_000,
     )
 

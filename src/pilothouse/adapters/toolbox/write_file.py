@@ -42,6 +42,7 @@ class WriteFileTool:
         ),
         parameters=schema_of(WriteFile),
         touches=Touches.FILES,
+        of_workspace=True,
         timeout_ms=30_000,
     )
 

@@ -54,16 +54,28 @@ class Kind(StrEnum):
 
     LOCAL = "local"
     KEY = "key"
+    AGENT = "agent"
+    """What an agent was given that answers a turn: it reaches the tools of that turn, and nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """What an agent was started for: a turn's request by its number."""
+
+    turn_id: str
+    call: int
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks. ``scopes`` are as granted; ``key_id`` is empty but for a key."""
+    """Who asks. ``scopes`` are as granted: an agent has none. ``key_id`` is empty but for a key, ``answering`` None but
+    for an agent."""
 
     name: str
     kind: Kind
     scopes: frozenset[Scope]
     key_id: str = ""
+    answering: Answering | None = None
 
     def may(self, scope: Scope) -> bool:
         return any(granted.includes(scope) for granted in self.scopes)

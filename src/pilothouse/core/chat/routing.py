@@ -29,13 +29,17 @@ SUBAGENTS = frozenset(
 )
 """Tools of the copilot backend that are agents of its own."""
 
+SERVER = "server"
+"""The executor of a call that an agent made of the server's tools."""
 _RESPOND = "_respond"
 _ITS_OWN = frozenset({"go", "subagent"})
 
 
 def run_by(state: TurnState, said: ToolCalled, name: str) -> RunBy:
-    """A tool that the turn offers is the server's to execute, whatever the backend has of the same name."""
-    if state.facts.features.own_tools or said.executor in _ITS_OWN:
+    """A tool that the turn offers is the server's to execute, whatever the backend has of the same name; unless it is
+    an agent, whose tools are its own but for those it asks the server for."""
+    its_own = said.executor in _ITS_OWN or (state.facts.features.own_tools and said.executor != SERVER)
+    if its_own:
         return RunBy.BACKEND
     if (offered := state.offered.get(name)) is not None:
         return RunBy.SERVER if offered.spec is None else RunBy.CLIENT

@@ -13,7 +13,7 @@ import msgspec
 from pilothouse.core.plan.integration import Strategy
 from pilothouse.core.plan.phases import Phase
 from pilothouse.core.plan.spec import SandboxSpec, WorkSpec
-from pilothouse.core.run.agents import Permissions
+from pilothouse.core.run.agents import Permissions, ToolServer
 from pilothouse.core.run.contract import Effect
 
 TARGET_KEY = "target"
@@ -94,6 +94,8 @@ class RunWork(PhaseEffect, frozen=True, kw_only=True):
     """What budgets leave for an agent, beside its own timeout; 0: no limit."""
     read_to: int = 0
     """Bytes of raw output whose news are in the log already: those are not recorded again."""
+    tools: ToolServer | None = None
+    """Tools that an agent is given beside its own: those of the conversation that it answers."""
 
     @property
     def errors(self) -> str:

@@ -28,6 +28,17 @@ class Permissions(StrEnum):
     """A person decides each time; unanswered requests are refused in the end."""
 
 
+class ToolServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A server of tools that an agent is given for one piece of work: a program that speaks MCP over its standard
+    input and output. ``env`` holds a secret, so it is that program's alone: it is neither printed nor kept."""
+
+    name: str
+    """What the agent knows it by; its reader passes over what the agent tells of calls to it, for whoever serves the
+    tools tells of those."""
+    command: tuple[str, ...]
+    env: dict[str, str] = {}
+
+
 class SessionStarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="session"):
     """The agent's own id of the conversation, by which it can be resumed."""
 

@@ -50,6 +50,8 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How long a call may take before it alone is given up."""
     permit: Permit | None = None
     """Where it differs from what its mode and what it touches say."""
+    of_workspace: bool = False
+    """It works in the workspace of its conversation, for which agents have tools of their own."""
     service: str = ""
     """The outside service whose credentials it uses."""
     secrets: tuple[str, ...] = ()
