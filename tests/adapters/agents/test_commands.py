@@ -15,6 +15,7 @@ from pilothouse.adapters.agents.registry import Drivers
 from pilothouse.adapters.agents.scripted.driver import ScriptedAgent
 from pilothouse.core.plan.phases import Phase
 from pilothouse.core.plan.spec import AgentSpec, ProcessSpec, Shell, ShellSpec, WorkSpec
+from pilothouse.core.run.agents import AgentConfig, ToolServer
 from pilothouse.core.run.commands import Command
 from pilothouse.errors import BadInput
 
@@ -186,6 +187,18 @@ def test_an_agent_gets_what_its_driver_needs_and_the_plan_decides_over_the_drive
     assert (command.env["NEEDY_API_KEY"], command.env["HOME"]) == ("key of the agent", "/private")
     assert "key of the agent" in command.redact
     assert make(effect(worktree, AgentSpec(agent="needy", env={"HOME": "/mine"}))).env["HOME"] == "/mine"
+
+
+def test_the_secret_of_the_server_of_its_tools_is_no_variable_of_an_agent_and_is_blacked_out(worktree: Path) -> None:
+    tools = ToolServer(name="ours", command=("serve",), env={"TOOLS_TOKEN": "token-of-the-turn", "TOOLS_SOCKET": "/s"})
+    spec = AgentSpec(agent="needy")
+    make = CommandFactory(HOST, Drivers({}, {"needy": Needy()}, ()))
+    work = effect(worktree, spec, tools=tools)
+    command = make(work)
+    assert not {"TOOLS_TOKEN", "TOOLS_SOCKET"} & set(command.env)
+    assert "token-of-the-turn" in command.redact
+    assert "token-of-the-turn" in make.secrets(work, spec, Needy.facts, AgentConfig())
+    assert "/s" not in command.redact
 
 
 def test_an_agent_nobody_knows_is_refused(worktree: Path) -> None:

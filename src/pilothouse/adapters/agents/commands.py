@@ -61,7 +61,7 @@ class CommandFactory:
     def secrets(self, work: RunWork, spec: AgentSpec, facts: Facts, config: AgentConfig) -> tuple[str, ...]:
         """What must not show in what an agent tells. Raises ``BadInput``."""
         env = self.host.for_agent(facts, config, config.env | work.plan_env | spec.env, work.inherit_env)
-        return self.host.redact(env, work.inherit_env)
+        return self.host.redact(env | _served(work), work.inherit_env)
 
     def _command(self, work: RunWork, root: Path, argv: tuple[str, ...], spec: ShellSpec | ProcessSpec) -> Command:
         env = self.host.for_command(work.plan_env | spec.env, work.inherit_env)
@@ -96,7 +96,7 @@ class CommandFactory:
             stdin=launch.stdin,
             timeout_ms=least(spec.timeout_ms, work.time_left_ms),
             grace_ms=launch.grace_ms,
-            redact=self.host.redact(env, work.inherit_env),
+            redact=self.host.redact(env | _served(work), work.inherit_env),
         )
         return self._confined(command, work, root, program=chosen.program.argv, task=task, launch=launch)
 
@@ -155,6 +155,11 @@ def _directory(root: Path, relative: str) -> Path:
         what = "is not a directory" if found.exists() else "does not exist"
         raise BadInput(f"{relative!r} {what} in the worktree", field="cwd")
     return found
+
+
+def _served(work: RunWork) -> dict[str, str]:
+    """What the server of an agent's tools is told, which the agent could dig up."""
+    return work.tools.env if work.tools is not None else {}
 
 
 def _facts(work: RunWork, root: Path, cwd: Path) -> dict[str, str]:
