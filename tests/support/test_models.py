@@ -14,6 +14,7 @@ from tests.support.models.parts import (
     Call,
     Part,
     RunShell,
+    UseTool,
     WriteFile,
     call,
     drop,
@@ -25,10 +26,11 @@ from tests.support.models.parts import (
     slow,
     think,
     usage,
+    use_tool,
 )
 from tests.support.models.script import Script
 from tests.support.models.server import ModelServer, refusing
-from tests.support.models.tools import concrete
+from tests.support.models.tools import concrete, served_by
 from tests.support.models.wire import tokens
 
 OVER_EVERY_WIRE = pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
@@ -270,6 +272,34 @@ def test_a_tool_that_makes_no_folders_writes_no_files_in_them() -> None:
 def test_a_client_without_such_a_tool_fails_the_test() -> None:
     with pytest.raises(LookupError, match="grep"):
         concrete(SHELL, Asked("m", tools=(Tool("grep"),)))
+
+
+@pytest.mark.parametrize(
+    "offered",
+    [
+        Tool("mcp__ours__make"),
+        Tool("mcp_ours_make"),
+        Tool("ours-make"),
+        Tool("ours_make"),
+        Tool("make", namespace="mcp__ours"),
+    ],
+    ids=lambda tool: tool.full_name,
+)
+def test_a_tool_of_a_server_is_called_by_whatever_name_the_client_gives_it(offered: Tool) -> None:
+    others = (Tool("make"), Tool("theirs_make"), Tool("ours_remake"), Tool("not_ours_make"))
+    asked = Asked("m", tools=(*others, offered))
+    made = concrete(UseTool("ours", "make", {"a": 1}), asked)
+    assert made == Call(offered.name, {"a": 1}, namespace=offered.namespace)
+    assert served_by("ours", asked) == ["remake", "make"]
+
+
+def test_tools_in_a_namespace_are_read_and_called_over_the_wire_that_has_them() -> None:
+    client = next(client for client in CLIENTS if client.name == "responses")
+    tools = [{"type": "namespace", "name": "mcp__ours", "tools": [{"type": "function", "name": "make"}]}]
+    body = client.question("hello", 0, False, False) | {"tools": tools}
+    with ModelServer([use_tool("make", {"a": 1}, server="ours")]) as server, connect() as http:
+        (item,) = http.post(server.url + client.path, json=body).json()["output"]
+    assert (item["namespace"], item["name"], item["arguments"]) == ("mcp__ours", "make", '{"a":1}')
 
 
 def test_any_tool_may_be_called_by_its_own_name() -> None:

@@ -21,6 +21,7 @@ from tests.support.models.parts import (
     Think,
     Turn,
     Usage,
+    UseTool,
     WriteFile,
 )
 from tests.support.models.tools import concrete
@@ -107,12 +108,13 @@ def _output(part: Part, asked: Asked, number: int) -> Output:
             return Text(text)
         case Think(text):
             return Thinking(text)
-        case WriteFile() | RunShell():
+        case WriteFile() | RunShell() | UseTool():
             part = concrete(part, asked)
     assert isinstance(part, Call)
     offered = {tool.name: tool for tool in asked.tools}
     freeform = str(part.args.get("input", "")) if offered.get(part.tool, Tool("")).freeform else None
-    return ToolCall(part.id or f"call_{asked.turns}_{number}", part.tool, part.args, freeform, part.raw)
+    id = part.id or f"call_{asked.turns}_{number}"
+    return ToolCall(id, part.tool, part.args, freeform, part.raw, part.namespace)
 
 
 def _retry_after(fail: Fail) -> dict[str, str]:

@@ -12,11 +12,17 @@ Json = Any
 
 @dataclass(frozen=True)
 class Tool:
-    """``schema``: JSON schema of the arguments. ``freeform``: takes text instead of arguments."""
+    """``schema``: JSON schema of the arguments. ``freeform``: takes text instead of arguments. ``namespace``: on the
+    one wire that has such."""
 
     name: str
     schema: Mapping[str, Json] = field(default_factory=dict)
     freeform: bool = False
+    namespace: str = ""
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.namespace}__{self.name}" if self.namespace else self.name
 
 
 @dataclass(frozen=True)

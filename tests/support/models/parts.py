@@ -33,6 +33,8 @@ class Call:
     """The arguments as they are written, where that is no JSON."""
     id: str | None = None
     """The call's; by default one is made up."""
+    namespace: str = ""
+    """Of the tool, on the one wire that has such."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,15 @@ class RunShell:
     """A call of whatever tool of the client runs a shell command."""
 
     command: str
+
+
+@dataclass(frozen=True)
+class UseTool:
+    """A call of a tool that a server of tools gave the client, whatever the client calls it."""
+
+    server: str
+    tool: str
+    args: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -101,7 +112,7 @@ class Over:
     """The stream just ends, without an end of the answer."""
 
 
-Part = Say | Think | Call | WriteFile | RunShell | Usage | Slow | Hold | Fail | Drop | Cut | Over
+Part = Say | Think | Call | WriteFile | RunShell | UseTool | Usage | Slow | Hold | Fail | Drop | Cut | Over
 Turn = Sequence[Part]
 
 
@@ -137,6 +148,11 @@ def write_file(path: str, content: str) -> Part:
 
 def run_shell(command: str) -> Part:
     return RunShell(command)
+
+
+def use_tool(tool: str, args: Mapping[str, Any] | None = None, server: str = "pilothouse") -> Part:
+    """``tool`` as the server calls it, ``server`` as the client was told to."""
+    return UseTool(server, tool, args or {})
 
 
 def usage(input: int = 1000, output: int = 100, cached: int = 0, reasoning: int = 0) -> Part:

@@ -32,7 +32,8 @@ def item_json(output: Output, number: int, turn: int) -> Json:
             return {**call, "name": output.name, "input": text, "status": "completed"}
         case _:
             call = {"type": "function_call", "id": f"fc_{turn}_{number}", "call_id": output.id}
-            return {**call, "name": output.name, "arguments": output.written, "status": "completed"}
+            within = {"namespace": output.namespace} if output.namespace else {}
+            return {**call, **within, "name": output.name, "arguments": output.written, "status": "completed"}
 
 
 def response_json(asked: Asked, items: list[Json], usage: Usage | None, status: str) -> Json:
@@ -129,6 +130,15 @@ class ResponsesEncoder:
         yield self._event("response.failed", response={**response, "error": error})
 
 
+def _tools(given: list[Json], namespace: str = "") -> Iterator[Tool]:
+    for tool in given:
+        if tool.get("type") == "namespace":
+            yield from _tools(tool["tools"], tool["name"])
+        elif tool.get("type") in ("function", "custom"):
+            freeform = tool["type"] == "custom"
+            yield Tool(tool["name"], tool.get("parameters") or {}, freeform=freeform, namespace=namespace)
+
+
 class Responses:
     name = "responses"
 
@@ -148,11 +158,7 @@ class Responses:
             prompts=tuple(said_by("user")),
             results=tuple(text_of(item.get("output")) for item in items if item.get("type") in RESULTS),
             turns=count_turns(map(from_model, items)),
-            tools=tuple(
-                Tool(tool["name"], tool.get("parameters") or {}, freeform=tool["type"] == "custom")
-                for tool in body.get("tools") or []
-                if tool.get("type") in ("function", "custom")
-            ),
+            tools=tuple(_tools(body.get("tools") or [])),
             stream=bool(body.get("stream")),
         )
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from tests.support.models.asked import Asked, Json, Tool
-from tests.support.models.parts import Call, RunShell, WriteFile
+from tests.support.models.parts import Call, RunShell, UseTool, WriteFile
 
 WRITERS = ("write", "create", "write_file")
 MAKES_NO_FOLDERS = frozenset({"create"})
@@ -34,8 +34,10 @@ WORKING_DIRECTORY = re.compile(
 )
 
 
-def concrete(part: WriteFile | RunShell, asked: Asked) -> Call:
+def concrete(part: WriteFile | RunShell | UseTool, asked: Asked) -> Call:
     """The call by which this client does it. Raises LookupError when it offers no tool that could."""
+    if isinstance(part, UseTool):
+        return _served(part, asked.tools)
     if isinstance(part, WriteFile):
         folder = PurePosixPath(part.path).parent
         tool = _offered(asked.tools, WRITERS)
@@ -52,6 +54,21 @@ def absolute(path: str, asked: Asked) -> str:
     """Many tools want absolute paths; a model knows where it is because its client says so."""
     found = WORKING_DIRECTORY.search(asked.text)
     return str(PurePosixPath(found[1]) / path) if found else path
+
+
+def served_by(server: str, asked: Asked) -> list[str]:
+    """What the tools of a server that a client was given are called there, in the order in which it offers them."""
+    names = (re.fullmatch(rf"(?:mcp_+)?{re.escape(server)}[_.-]+(.+)", tool.full_name) for tool in asked.tools)
+    return [name[1] for name in names if name]
+
+
+def _served(part: UseTool, tools: Sequence[Tool]) -> Call:
+    """Clients write the server's name before the tool's, each in its way."""
+    name = re.compile(rf"(?:mcp_+)?{re.escape(part.server)}[_.-]+{re.escape(part.tool)}")
+    found = next((tool for tool in tools if name.fullmatch(tool.full_name)), None)
+    if found is None:
+        raise LookupError(f"no tool for {part} among {[tool.full_name for tool in tools]}")
+    return Call(found.name, part.args, namespace=found.namespace)
 
 
 def _offered(tools: Sequence[Tool], names: Sequence[str]) -> Tool | None:

@@ -31,6 +31,7 @@ class ToolCall:
     """The text of a call of a tool that takes no arguments but text."""
     raw: str | None = None
     """Its arguments as they are written, where that is no JSON."""
+    namespace: str = ""
 
     @property
     def written(self) -> str:
