@@ -95,6 +95,13 @@ def test_ends_of_a_run_that_cannot_be_read_now_are_kept_and_others_are_not_held_
     assert asyncio.run(place.janitor().forget_commands()) == ["told/n/1/work"]
 
 
+def test_commands_of_shell_tools_are_left_to_them_since_a_live_one_may_not_have_looked_yet() -> None:
+    place = _Place(told=_state(), direct=NotFound("no such run"))
+    for key in ("told/shell/7/c1", "direct/shell/7/c2"):
+        place.ended[key] = Exit(reason=ExitReason.EXITED, code=0)
+    assert asyncio.run(place.janitor().forget_commands()) == ["told/n/1/work", "direct/n/1/work"]
+
+
 def test_worktrees_that_a_plan_may_go_on_in_are_left_alone() -> None:
     place = _Place(p=_state(worktrees=("/worktrees/p/n/1",)), deleted=Gone("deleted"))
     asyncio.run(place.janitor().sweep_worktrees())

@@ -19,6 +19,7 @@ from pilothouse.core.run.lifecycle import Lifecycle
 from pilothouse.core.run.rows import RunRow
 from pilothouse.engine.ports import Clock, EventStore, Executor, Git
 from pilothouse.engine.repos import Repos
+from pilothouse.engine.shell_tool import of_shell_tool
 from pilothouse.engine.supervisor import Supervisor
 from pilothouse.errors import Gone, NotFound, PilothouseError
 
@@ -93,10 +94,13 @@ class Janitor:
     async def forget_commands(self) -> list[str]:
         """Let the executor forget ended commands whose outcome is in the log; answers their keys.
 
-        Forgotten too early, a command would pass for one that was never started, and run twice."""
+        Forgotten too early, a command would pass for one that was never started, and run twice. Those of shell tools
+        are in no log: the tool forgets them when it has looked, and the next owner those of a life that is over."""
         ended = (await self._executor.inventory()).ended
         by_run: dict[str, list[str]] = {}
         for key in ended:
+            if of_shell_tool(key):
+                continue
             by_run.setdefault(key.partition("/")[0], []).append(key)
         forgotten: list[str] = []
         for run_id, keys in by_run.items():

@@ -34,6 +34,11 @@ _AGAIN_S = 0.1
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 
+def of_shell_tool(key: str) -> bool:
+    """Whether a command's key is of a tool here, which sees to its end itself: another's memory of it is in no log."""
+    return _MARK in key
+
+
 class Shells(Protocol):
     """From a command line to a command."""
 
@@ -174,7 +179,7 @@ async def end_left_over(executor: Executor, logs: LogStore, shells: Shells, life
     """End what tools of other lives than this one have run: nobody waits for it any more. Raises ``ExecutorFailed``."""
     inventory = await executor.inventory()
     for key in {*inventory.running, *inventory.ended}:
-        if _MARK in key and f"{_MARK}{life}/" not in key:
+        if of_shell_tool(key) and f"{_MARK}{life}/" not in key:
             await end_for_certain(executor, key)
             await executor.forget(key)
             await logs.delete(key)
