@@ -29,7 +29,18 @@ from pilothouse.core.chat.backend import (
     ToolCalled,
     ToolGenerating,
 )
-from pilothouse.core.chat.parts import Json, decoded, first_text, joined, json_in, message_in, odd, paused, spent
+from pilothouse.core.chat.parts import (
+    Json,
+    decoded,
+    first_text,
+    joined,
+    json_in,
+    message_in,
+    odd,
+    one_a_line,
+    paused,
+    spent,
+)
 
 VERSION = 1
 _FAILED = "Tool execution failed"
@@ -69,7 +80,8 @@ class EnvelopeReader:
 
     def read_all(self, payloads: Sequence[bytes]) -> list[BackendEvent]:
         """What several payloads say one after the other; text that follows text is one piece. Never raises."""
-        events = decoded(_decode_lines, payloads)
+        lines = one_a_line(payloads)
+        events = None if lines is None else decoded(_decode_lines, lines, payloads)
         if events is None:
             return [one for payload in payloads for one in self.read(payload)]
         return joined(events, payloads, _plain_text, self._tell)

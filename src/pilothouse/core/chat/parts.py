@@ -16,17 +16,23 @@ _SHOWN = 200
 Json: TypeAlias = dict[str, Any]
 
 
-def decoded(decode_lines: Callable[[bytes], list[T]], payloads: Sequence[bytes]) -> list[T] | None:
-    """All payloads in one go, several times as fast as one by one; None when one of them may not be what it should.
+def one_a_line(payloads: Sequence[bytes]) -> bytes | None:
+    """All payloads as lines, to be decoded in one go, several times as fast as one by one; None when one of them may
+    not be one value.
 
-    The decoder minds no line ends, so it is made sure that every payload is one value: what begins and ends with a
-    brace cannot go on in the next one, and is no less than a value; so as many values as payloads are one each."""
-    text = b"\n".join(payloads)
+    Decoders mind no line ends. But what begins and ends with a brace cannot go on in the next line, and is no less than
+    a value; so as many values as payloads are one each."""
+    lines = b"\n".join(payloads)
     between = len(payloads) - 1
-    if not (text.startswith(b"{") and text.endswith(b"}") and text.count(b"\n") == between == text.count(b"}\n{")):
-        return None
+    if lines.startswith(b"{") and lines.endswith(b"}") and lines.count(b"\n") == between == lines.count(b"}\n{"):
+        return lines
+    return None
+
+
+def decoded(decode_lines: Callable[[bytes], list[T]], lines: bytes, payloads: Sequence[bytes]) -> list[T] | None:
+    """What each payload is, of which ``lines`` was made; None when one of them is nothing that is decoded."""
     try:
-        events = decode_lines(text)
+        events = decode_lines(lines)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return events if len(events) == len(payloads) else None
@@ -53,10 +59,6 @@ def joined(
     if text:
         found.append(Said("".join(text)))
     return found
-
-
-def all_text(values: Sequence[object]) -> bool:
-    return bool(values) and set(map(type, values)) == {str}
 
 
 def paused(told: Json) -> Paused:

@@ -109,10 +109,10 @@ def _plain(text: bytes) -> tuple[list[bytes], bytes] | None:
     """The payloads of text in the form that nearly all have, and its incomplete last line: one ``data: `` line and a
     blank one, again and again. None for anything else. Much faster than looking at each line."""
     end = text.rfind(b"\n\n")
-    if end < 0 or len(text) > _LARGEST_PLAIN or not text.startswith(_DATA) or b"\r" in text or _DONE in text:
+    if end < 0 or len(text) > _LARGEST_PLAIN or not text.startswith(_DATA) or b"\r" in text:
         return None
     head, rest = text[len(_DATA) : end], text[end + 2 :]
     payloads = head.split(_BETWEEN)
-    if b"\n" in rest or head.count(b"\n") != 2 * (len(payloads) - 1):
+    if b"\n" in rest or head.count(b"\n") != 2 * (len(payloads) - 1) or _DONE in payloads:
         return None
     return payloads, rest

@@ -33,13 +33,13 @@ from pilothouse.core.chat.backend import (
 )
 from pilothouse.core.chat.parts import (
     Json,
-    all_text,
     decoded,
     first_text,
     joined,
     json_in,
     message_in,
     odd,
+    one_a_line,
     paused,
     spent,
 )
@@ -65,8 +65,15 @@ class _Event(msgspec.Struct, gc=False):
     phase: Any = None
 
 
+class _Piece(msgspec.Struct, tag_field="type", tag="content", forbid_unknown_fields=True, gc=False):
+    """A piece of the answer and nothing beside it, as nearly all events are: twice as fast to decode."""
+
+    data: str
+
+
 _decode = msgspec.json.Decoder(_Event).decode
 _decode_lines = msgspec.json.Decoder(_Event).decode_lines
+_decode_pieces = msgspec.json.Decoder(_Piece).decode_lines
 
 
 class UntypedReader:
@@ -86,12 +93,12 @@ class UntypedReader:
 
     def read_all(self, payloads: Sequence[bytes]) -> list[BackendEvent]:
         """What several payloads say one after the other; text that follows text is one piece. Never raises."""
-        events = decoded(_decode_lines, payloads)
+        lines = one_a_line(payloads)
+        if lines is not None and (pieces := decoded(_decode_pieces, lines, payloads)) is not None:
+            return [Said("".join([piece.data for piece in pieces]))]
+        events = None if lines is None else decoded(_decode_lines, lines, payloads)
         if events is None:
             return [one for payload in payloads for one in self.read(payload)]
-        text = [event.data for event in events if event.type == "content" and event.subagent is None]
-        if len(text) == len(events) and all_text(text):
-            return [Said("".join(text))]  # nearly always
         return joined(events, payloads, _plain_text, self._tell)
 
     def _tell(self, event: _Event, payload: bytes) -> list[BackendEvent]:
