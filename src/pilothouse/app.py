@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pilothouse.assembly import assembled, in_background
+from pilothouse.client.owners import GAVE_UP
 from pilothouse.errors import PilothouseError, Unavailable
 from pilothouse.owner import Owner, owning, private_dir, read_owner, settings_mark, socket_path, write_owner
 
@@ -177,7 +178,7 @@ def main() -> None:
     try:
         run_background_owner(given.data_dir)
     except PilothouseError as error:
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(f"{GAVE_UP}{error}\n")
         raise SystemExit(2) from None
 
 

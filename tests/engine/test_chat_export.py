@@ -8,7 +8,7 @@ import pytest
 
 from pilothouse.core.chat.calls import CallStatus, GivenResult
 from pilothouse.core.chat.message import Block, Message, SteeringBlock, TextBlock, ThinkingBlock, ToolBlock
-from pilothouse.engine.chat_export import as_markdown
+from pilothouse.engine.chat_export import as_json, as_markdown
 from pilothouse.engine.chat_values import ChatView
 
 CHAT = ChatView(id="c", owner="ann", title="On trees")
@@ -37,6 +37,12 @@ def test_what_was_said_stands_in_its_order() -> None:
     parts += ["meanwhile:** shorter", "green.", "**Error:** The backend stopped"]
     positions = [told.index(part) for part in parts]
     assert positions == sorted(positions)
+
+
+def test_an_export_ends_with_one_newline_and_an_error_stays_in_its_quote() -> None:
+    assert text(TextBlock(text="green.\n\n")).endswith("\ngreen.\n")
+    assert text(error="it broke\n# off").endswith("\n> **Error:** it broke\n> # off\n")
+    assert as_json(CHAT, [], []).endswith(b"}\n")
 
 
 def test_a_tool_is_shown_with_what_it_was_given_and_what_came_of_it() -> None:

@@ -35,6 +35,11 @@ class Address:
     def socket_path(self) -> str | None:
         return None if self.data_dir is None else os.fspath(socket_path(self.data_dir))
 
+    @property
+    def place(self) -> str:
+        """What it is for people: the URL, or the socket."""
+        return self.socket_path or self.url
+
     def listens(self) -> bool:
         """Whether somebody does, as far as that can be known at once. Asked before each request because a connection
         that is refused stays open in httpcore until it is collected."""

@@ -66,15 +66,15 @@ class Course(Generic[T]):
         """The server has nothing more (204)."""
         self.ended = True
 
-    def broke(self, error: Unreachable | None, now: float) -> float:
-        """The connection ended before the stream did. Answers the seconds to wait; raises ``Unreachable`` when there
-        was nothing new for too long. ``now`` is of a clock that only goes forward."""
+    def broke(self, error: Unreachable, now: float) -> float:
+        """The connection ended before the stream did. Answers the seconds to wait; raises ``error`` when there was
+        nothing new for too long. ``now`` is of a clock that only goes forward."""
         if self._stood and now - self._broke_at > GIVE_UP_S:
             self._pause, self._since = _FIRST_PAUSE, None  # it stood for a while, and there was nothing to say
         self._broke_at = now
         self._since = self._since if self._since is not None else now
         if now - self._since > (GIVE_UP_S if self._heard else BEGIN_S):
-            raise error or Unreachable("the stream breaks off again and again")
+            raise error
         pause, self._pause = self._pause, min(self._pause * 2, _LONGEST_PAUSE)
         return pause
 

@@ -55,7 +55,7 @@ class Door:
     def follow(self, course: Course[T]) -> Iterator[T]:
         """What a course brings, to its end."""
         while not course.ended:
-            error: Unreachable | None = None
+            error = Unreachable(f"the stream of {self._address.place} breaks off again and again")
             try:
                 with self._listen(course.request()) as chunks:
                     if chunks is None:
@@ -103,7 +103,7 @@ class Door:
             yield
         except httpx.TransportError as error:
             self._found, self._lost = False, True  # whoever is there next may have to be started
-            raise _unreachable(error) from error
+            raise _unreachable(error, self._address) from error
 
 
 class AsyncDoor:
@@ -139,7 +139,7 @@ class AsyncDoor:
     async def follow(self, course: Course[T]) -> AsyncIterator[T]:
         """What a course brings, to its end."""
         while not course.ended:
-            error: Unreachable | None = None
+            error = Unreachable(f"the stream of {self._address.place} breaks off again and again")
             try:
                 async with self._listen(course.request()) as chunks:
                     if chunks is None:
@@ -188,7 +188,7 @@ class AsyncDoor:
             yield
         except httpx.TransportError as error:
             self._found, self._lost = False, True  # whoever is there next may have to be started
-            raise _unreachable(error) from error
+            raise _unreachable(error, self._address) from error
 
 
 def _request(ask: Ask) -> dict[str, Any]:
@@ -211,8 +211,9 @@ def _answer(ask: Ask, response: httpx.Response) -> Any:
     return answer
 
 
-def _unreachable(error: httpx.TransportError) -> Unreachable:
+def _unreachable(error: httpx.TransportError, address: Address) -> Unreachable:
     sent = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
     if isinstance(error, httpx.TimeoutException):
-        return Unreachable("the server did not answer in time", sent=sent)
-    return Unreachable(f"the server cannot be reached: {str(error) or type(error).__name__}", sent=sent)
+        return Unreachable(f"the server at {address.place} did not answer in time", sent=sent)
+    why = str(error) or type(error).__name__
+    return Unreachable(f"the server at {address.place} cannot be reached: {why}", sent=sent)

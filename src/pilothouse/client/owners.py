@@ -27,6 +27,8 @@ _PROBE = 5.0
 _POLL = 0.02
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 _LOG_LINES = 5
+GAVE_UP = "error: "
+"""How an owner that cannot start begins the line that says why."""
 OWNER_COMMAND = (sys.executable, "-m", "pilothouse.app", "owner")
 
 
@@ -50,8 +52,8 @@ class SocketConnection(http.client.HTTPConnection):
 def find_owner(data_dir: Path, warn: Callable[[str], None]) -> Owner:
     """The owner of a data directory, which is started in the background when there is none.
 
-    ``warn`` is told when it is of another version, or has other settings. Raises ``Unavailable``, quoting the end of
-    the owner's log, when none comes to life."""
+    ``warn`` is told when it is of another version, or has other settings. Raises ``Unavailable``, with the reason that
+    the owner's log has, when none comes to life."""
     owner = live_owner(data_dir)
     if owner is not None:
         owner = _same_version(data_dir, owner, warn)
@@ -174,9 +176,11 @@ def _in_background(data_dir: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _no_life(data_dir: Path, offset: int) -> str:
+    """Why, as far as its log tells: first the reason that it gave, or the last it said; then where to read on."""
     log = log_file(data_dir)
     with log.open("rb") as file:
         file.seek(offset)
-        lines = file.read().decode("utf-8", "replace").split("\n")
-    said = "; ".join([line.strip() for line in lines if line.strip()][-_LOG_LINES:])
-    return f"no server came to life (log: {log})" + (f": {said}" if said else "")
+        lines = [line.strip() for line in file.read().decode("utf-8", "replace").split("\n") if line.strip()]
+    reason = next((line.removeprefix(GAVE_UP) for line in reversed(lines) if line.startswith(GAVE_UP)), "")
+    said = reason or "; ".join(lines[-_LOG_LINES:])
+    return f"{said} (no server came to life; its log is {log})" if said else f"no server came to life (log: {log})"

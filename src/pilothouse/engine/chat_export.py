@@ -19,7 +19,7 @@ _LONGEST_VALUE = 4000
 
 def as_json(chat: ChatView, messages: Sequence[Message], feedback: Sequence[Feedback]) -> bytes:
     whole: dict[str, Any] = {"chat": chat, "messages": messages, "feedback": feedback}
-    return msgspec.json.format(msgspec.json.encode(whole), indent=2)
+    return msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n"
 
 
 def as_markdown(chat: ChatView, messages: Sequence[Message]) -> bytes:
@@ -32,8 +32,8 @@ def as_markdown(chat: ChatView, messages: Sequence[Message]) -> bytes:
         else:
             parts += [text for block in message.blocks if (text := _block(block, message))]
         if message.error:
-            parts.append(f"> **Error:** {message.error}")
-    return ("\n\n".join(parts) + "\n").encode("utf-8", "replace")
+            parts.append("> **Error:** " + "\n> ".join(message.error.splitlines()))
+    return ("\n\n".join(parts).rstrip() + "\n").encode("utf-8", "replace")
 
 
 def _about(message: Message) -> str:

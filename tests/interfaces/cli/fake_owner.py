@@ -312,7 +312,7 @@ class _Handler(BaseHTTPRequestHandler):
 def main() -> int:
     data_dir = Path(sys.argv[sys.argv.index("--data-dir") + 1])
     if os.environ.get("FAKE_OWNER_FAILS"):
-        sys.stderr.write("error: the database is from the future\n")
+        sys.stderr.write("12:00 INFO looking\nerror: the database is from the future\n12:00 INFO ending\n")
         return 1
     with owning(data_dir) as mine:
         if not mine:

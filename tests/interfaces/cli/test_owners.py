@@ -100,7 +100,7 @@ def test_an_owner_that_is_just_ending_is_waited_for(fakes: Path) -> None:
     assert len(started(fakes)) == 1
 
 
-def test_an_owner_that_cannot_start_is_told_with_the_end_of_its_log(
+def test_why_an_owner_cannot_start_is_told_before_where_its_log_is(
     fakes: Path, say: Say, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (fakes / "owner.log").write_text("error: of long ago\n")
@@ -108,7 +108,7 @@ def test_an_owner_that_cannot_start_is_told_with_the_end_of_its_log(
     said = say("plan", "list")
     assert said.code == 2
     assert said.err == (
-        f"error: no server came to life (log: {fakes}/owner.log): error: the database is from the future\n"
+        f"error: the database is from the future (no server came to life; its log is {fakes}/owner.log)\n"
     )
 
 

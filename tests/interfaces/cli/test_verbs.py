@@ -459,9 +459,28 @@ def test_models_are_listed_with_who_offers_them(owner: FakeOwner, say: Say) -> N
         "MODEL  AGENT  VENDOR  TIER      DEFAULT  PRICED",
         "gpt-5  codex  openai  standard  yes",
     ]
+
+
+def test_models_that_nobody_tells_of_are_a_failure_that_says_why(owner: FakeOwner, say: Say) -> None:
+    problem = "nobody answers at http://127.0.0.1:1"
+    owner.answers[("GET", "/api/models")] = (200, {"models": [], "chatModels": [], "chatProblem": problem})
+    said = say("models")
+    assert (said.code, said.out) == (1, "")
+    why, agents = said.err.splitlines()
+    assert why == f"nobody says which models answer in conversations: {problem}"
+    assert agents.startswith("no agent tells which models it offers")
+    assert say("models", "--json").code == 1
     owner.answers[("GET", "/api/models")] = (200, {"models": []})
-    assert say("models").err.startswith("no agent tells which models it offers")
-    assert say("models", "claude").err.startswith("claude does not tell which models it offers")
+    said = say("models", "claude")
+    assert (said.code, said.err[:45]) == (1, "claude does not tell which models it offers; ")
+
+
+@pytest.mark.parametrize("verb", ["approvals", "commands", "credentials", "keys", "plan", "repo", "runs"])
+def test_a_verb_that_is_told_nothing_else_lists(verb: str, owner: FakeOwner, say: Say) -> None:
+    assert say(verb) == say(verb, "list")
+    assert say(verb, "--json") == say(verb, "list", "--json")
+    assert "Commands:" in say(verb, "--help").out
+    assert say(verb, "nonsense").code == 2
 
 
 def test_whoever_waits_at_a_terminal_is_told_what_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from pilothouse.interfaces.cli.chatting_asking import told_arguments
 from pilothouse.interfaces.cli.client import segment
 from pilothouse.interfaces.cli.door import note
 from pilothouse.interfaces.cli.finding import find_wait
+from pilothouse.interfaces.cli.listing import ListsByDefault
 from pilothouse.interfaces.cli.options import AsJson, DataDir, WaitId
 from pilothouse.interfaces.cli.owners import connect
 from pilothouse.interfaces.cli.printing import print_fields, print_json
@@ -20,7 +21,7 @@ app = typer.Typer(
     help="What waits for a person, and answers to it.",
     rich_markup_mode=None,
     add_completion=False,
-    no_args_is_help=True,
+    cls=ListsByDefault,
 )
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import typer
 
+from pilothouse.interfaces.cli.listing import ListsByDefault
 from pilothouse.interfaces.cli.options import AsJson, DataDir
 from pilothouse.interfaces.cli.owners import connect
 from pilothouse.interfaces.cli.printing import print_json, print_table
 
 app = typer.Typer(
-    help="Commands that a message can be sent with.", rich_markup_mode=None, add_completion=False, no_args_is_help=True
+    help="Commands that a message can be sent with.", rich_markup_mode=None, add_completion=False, cls=ListsByDefault
 )
 
 

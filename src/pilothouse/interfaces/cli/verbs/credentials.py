@@ -14,6 +14,7 @@ from pilothouse.errors import BadInput
 from pilothouse.interfaces.cli.callback import listening
 from pilothouse.interfaces.cli.client import segment
 from pilothouse.interfaces.cli.door import note
+from pilothouse.interfaces.cli.listing import ListsByDefault
 from pilothouse.interfaces.cli.options import AsJson, DataDir
 from pilothouse.interfaces.cli.owners import connect as owner_of
 from pilothouse.interfaces.cli.printing import print_json, print_table
@@ -23,7 +24,7 @@ app = typer.Typer(
     help="Values, keys and accounts of services that tools use.",
     rich_markup_mode=None,
     add_completion=False,
-    no_args_is_help=True,
+    cls=ListsByDefault,
 )
 
 CredentialId = Annotated[

@@ -10,6 +10,7 @@ import typer
 from pilothouse.core.auth.principals import DEFAULT_SCOPES, MEANINGS, Scope
 from pilothouse.interfaces.cli.client import segment
 from pilothouse.interfaces.cli.door import note
+from pilothouse.interfaces.cli.listing import ListsByDefault
 from pilothouse.interfaces.cli.options import AsJson, DataDir, KeyId
 from pilothouse.interfaces.cli.owners import connect
 from pilothouse.interfaces.cli.printing import print_json, print_table
@@ -19,7 +20,7 @@ app = typer.Typer(
     help="API keys, by which programs come in over HTTP.",
     rich_markup_mode=None,
     add_completion=False,
-    no_args_is_help=True,
+    cls=ListsByDefault,
 )
 
 _SCOPES = "; ".join(f"{scope}: {meaning}" for scope, meaning in MEANINGS.items())

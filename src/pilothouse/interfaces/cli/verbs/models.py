@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pilothouse.interfaces.cli.door import note, patience
+from pilothouse.interfaces.cli.door import ExitCode, note, patience
 from pilothouse.interfaces.cli.options import AsJson, DataDir
 from pilothouse.interfaces.cli.owners import connect
 from pilothouse.interfaces.cli.printing import print_json, print_table
@@ -22,14 +22,15 @@ def models(
     ] = False,
     as_json: AsJson = False,
     data_dir: DataDir = None,
-) -> None:
-    """Models that answer in conversations, and that agents offer."""
+) -> int:
+    """Models that answer in conversations, and that agents offer. Exit code 1 when nobody tells of any."""
     client = connect(data_dir)
     with patience("asking for their models"):
         found = client.get("/api/models", agent=agent, fresh=fresh, timeout=120)
+    code = ExitCode.SUCCEEDED if found["models"] or found.get("chatModels") else ExitCode.FAILED
     if as_json:
         print_json(found)
-        return
+        return code
     if chats := found.get("chatModels"):
         answering = (
             (model["id"], model["backend"], "yes" if model["default"] else "", model["name"]) for model in chats
@@ -55,3 +56,4 @@ def models(
         rows,
         empty=f"{who} which models it offers; `pilothouse agents` shows what is installed",
     )
+    return code

@@ -11,6 +11,7 @@ from pilothouse.errors import BadInput
 from pilothouse.interfaces.cli.client import Client, segment
 from pilothouse.interfaces.cli.door import ExitCode, note
 from pilothouse.interfaces.cli.finding import find_plan
+from pilothouse.interfaces.cli.listing import ListsByDefault
 from pilothouse.interfaces.cli.options import AsJson, DataDir, NoColor, NodeName, PlanId, Timeout
 from pilothouse.interfaces.cli.owners import connect
 from pilothouse.interfaces.cli.printing import colours, end_output, print_json, print_output, print_table
@@ -23,7 +24,7 @@ app = typer.Typer(
     help="List, show and control plans and their nodes.",
     rich_markup_mode=None,
     add_completion=False,
-    no_args_is_help=True,
+    cls=ListsByDefault,
 )
 
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Follow it to its end; Ctrl-C leaves it running.")]

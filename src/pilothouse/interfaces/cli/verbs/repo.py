@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from pilothouse.interfaces.cli.listing import ListsByDefault
 from pilothouse.interfaces.cli.options import AsJson, DataDir, path_given
 from pilothouse.interfaces.cli.owners import connect
 from pilothouse.interfaces.cli.places import absolute
@@ -16,7 +17,7 @@ app = typer.Typer(
     help="Repositories that plans may name over HTTP.",
     rich_markup_mode=None,
     add_completion=False,
-    no_args_is_help=True,
+    cls=ListsByDefault,
 )
 
 RepoPath = Annotated[

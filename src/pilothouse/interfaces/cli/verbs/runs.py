@@ -11,6 +11,7 @@ import typer
 from pilothouse.errors import BadInput
 from pilothouse.interfaces.cli.door import ExitCode
 from pilothouse.interfaces.cli.finding import find_run
+from pilothouse.interfaces.cli.listing import ListsByDefault
 from pilothouse.interfaces.cli.options import AsJson, DataDir, RunId, Timeout
 from pilothouse.interfaces.cli.owners import connect
 from pilothouse.interfaces.cli.printing import colours, print_fields, print_json, print_json_line, print_table, state
@@ -18,7 +19,7 @@ from pilothouse.interfaces.cli.stopping import await_end, report_end
 from pilothouse.interfaces.cli.words import ago, counted, how_to_answer, one_line, short
 
 app = typer.Typer(
-    help="Every run, whatever its kind, one way.", rich_markup_mode=None, add_completion=False, no_args_is_help=True
+    help="Every run, whatever its kind, one way.", rich_markup_mode=None, add_completion=False, cls=ListsByDefault
 )
 
 
