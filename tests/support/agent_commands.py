@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+SERVER = "pilothouse"
 KEY = "fake-key-0123456789"
 """Long, because one CLI blanks out its key wherever it occurs in its output."""
 
@@ -27,6 +28,8 @@ class Job:
     resumed: bool = False
     allowed: bool = True
     """Whether it may use its tools without asking."""
+    server: tuple[str, ...] = ()
+    """The command of a server of tools that it is given, by the name ``SERVER``; its tools are always allowed."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,10 @@ def copilot(program: Path, job: Job) -> Command:
     argv = [str(program), "-C", str(job.worktree), "-p", job.prompt, "--no-ask-user", "--output-format", "json"]
     argv += ["--usage-output-file", str(usage_file(job))]
     argv += ["--allow-all-tools"] if job.allowed else []
+    if job.server:
+        command, *arguments = job.server
+        server = {"type": "local", "command": command, "args": arguments, "tools": ["*"]}
+        argv += ["--additional-mcp-config", json.dumps({"mcpServers": {SERVER: server}}), f"--allow-tool={SERVER}"]
     argv += [f"--resume={job.conversation}"] if job.resumed else ["--session-id", job.conversation]
     return Command(tuple(argv), env)
 
@@ -81,7 +88,13 @@ def claude(program: Path, job: Job) -> Command:
         DISABLE_ERROR_REPORTING="1",
     )
     argv = [str(program), "-p", job.prompt, "--output-format", "stream-json", "--verbose", "--model", "fake-1"]
-    argv += ["--permission-mode", "acceptEdits", "--allowedTools", "Write,Bash"] if job.allowed else []
+    allowed = [*(("Write", "Bash") if job.allowed else ()), *((f"mcp__{SERVER}",) if job.server else ())]
+    argv += ["--permission-mode", "acceptEdits"] if job.allowed else []
+    argv += ["--allowedTools", ",".join(allowed)] if allowed else []
+    if job.server:
+        command, *arguments = job.server
+        server = {"type": "stdio", "command": command, "args": arguments}
+        argv += ["--mcp-config", json.dumps({"mcpServers": {SERVER: server}})]
     argv += ["--resume" if job.resumed else "--session-id", job.conversation]
     return Command(tuple(argv), env)
 
@@ -106,6 +119,11 @@ def codex(program: Path, job: Job) -> Command:
     (home / "config.toml").write_text(CODEX_CONFIG.format(url=job.url), encoding="utf-8")
     argv = [str(program), "exec", "-C", str(job.worktree), "--json"]
     argv += ["--dangerously-bypass-approvals-and-sandbox"] if job.allowed else ["--sandbox", "read-only"]
+    if job.server:
+        command, *arguments = job.server
+        server = {"command": command, "args": arguments, "default_tools_approval_mode": "approve"}
+        for setting, value in server.items():
+            argv += ["-c", f"mcp_servers.{SERVER}.{setting}={json.dumps(value)}"]
     argv += ["resume", job.conversation] if job.resumed else []
     return Command((*argv, job.prompt), _environment(job, CODEX_HOME=str(home), FAKE_KEY=KEY))
 
@@ -123,6 +141,7 @@ def opencode(program: Path, job: Job) -> Command:
         "autoupdate": False,
         "share": "disabled",
         "permission": {"edit": allowed, "bash": allowed},
+        **({"mcp": {SERVER: {"type": "local", "command": list(job.server)}}} if job.server else {}),
     }
     env = _environment(
         job,
@@ -137,11 +156,14 @@ def opencode(program: Path, job: Job) -> Command:
 
 
 def gemini(program: Path, job: Job) -> Command:
-    settings = {
+    settings: dict[str, object] = {
         "security": {"auth": {"selectedType": "gemini-api-key"}},
         "privacy": {"usageStatisticsEnabled": False},
         "general": {"enableAutoUpdate": False},
     }
+    if job.server:
+        command, *arguments = job.server
+        settings["mcpServers"] = {SERVER: {"command": command, "args": arguments, "trust": True}}
     (job.home / ".gemini").mkdir(exist_ok=True)
     (job.home / ".gemini" / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
     env = _environment(job, GEMINI_API_KEY=KEY, GOOGLE_GEMINI_BASE_URL=job.url, GEMINI_CLI_HOME=str(job.home))

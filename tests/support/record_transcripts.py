@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.support import agent_clis
+from tests.support import agent_clis, stdio_tools
 from tests.support.agent_commands import Job, conversation_of, usage_file
 from tests.support.agent_processes import Finished, run
 from tests.support.models.parts import (
@@ -32,6 +32,7 @@ from tests.support.models.parts import (
     say,
     think,
     usage,
+    use_tool,
     write_file,
 )
 from tests.support.models.server import ModelServer, refusing
@@ -68,6 +69,8 @@ class Case:
     refused: bool = False
     canceled: bool = False
     resumed: bool = False
+    served: bool = False
+    """With ``stdio_tools`` beside its own tools."""
 
 
 CASES = {
@@ -79,6 +82,14 @@ CASES = {
             (run_shell("echo oops >&2; exit 3"), usage(1200, 20)),
             (say("The command failed."), usage(1300, 10, 1200)),
         )
+    ),
+    "served": Case(
+        (
+            (use_tool("echo", {"text": "one"}), usage(1200, 20)),
+            (use_tool("refuse", {"text": "two"}), write_file("hello.txt", "hello\n"), usage(1300, 30, 1200)),
+            (say("It was refused."), usage(1400, 10, 1300)),
+        ),
+        served=True,
     ),
     "canceled": Case((WRITE, (say("Working on it"), hang())), canceled=True),
     "rate-limited": Case((fail(429, "Rate limit reached, slow down.", retry_after=1, times=2), *WORK)),
@@ -100,7 +111,8 @@ def record(agent: str, name: str, programs: Path) -> None:
         worktree, home = base / "work-tree", base / "home"
         subprocess.run(["git", "init", "--quiet", str(worktree)], check=True)
         home.mkdir()
-        job = Job("Write hello.txt", worktree, home, url, allowed=case.allowed)
+        server_of_tools = (sys.executable, stdio_tools.__file__, str(base / "heard")) if case.served else ()
+        job = Job("Write hello.txt", worktree, home, url, allowed=case.allowed, server=server_of_tools)
         if case.resumed:
             first = run(agent, programs, job, patience=PATIENCE_S)
             job = replace(job, prompt="Write again.txt", conversation=conversation_of(first.out), resumed=True)
