@@ -11,8 +11,9 @@ from tests.adapters.agents.replay import CONVERSATION, some_work
 
 from pilothouse.adapters.agents.claude.driver import Claude
 from pilothouse.adapters.agents.driver import AgentWork, Launch, Program
+from pilothouse.adapters.agents.tool_servers import sealed
 from pilothouse.core.plan.spec import AgentSpec, Effort
-from pilothouse.core.run.agents import AgentConfig, Permissions
+from pilothouse.core.run.agents import AgentConfig, Permissions, ToolServer
 from pilothouse.errors import BadInput
 
 CLAUDE = Claude()
@@ -166,3 +167,33 @@ def test_a_replies_file_is_not_for_it() -> None:
 def test_it_does_not_tell_its_models() -> None:
     assert CLAUDE.models_command(Program(argv=("/opt/claude",))) == ()
     assert CLAUDE.models_from("anything") == ()
+
+
+TOOLS = ToolServer(name="ours", command=("/serve", "it"), env={"TOKEN": "the-secret"})
+
+
+@pytest.mark.parametrize("permissions", list(Permissions))
+def test_a_server_of_tools_is_given_beside_the_users_own_and_its_tools_are_allowed(
+    tmp_path: Path, permissions: Permissions
+) -> None:
+    launch = CLAUDE.launch(work(tmp_path, run=str(tmp_path), tools=TOOLS, permissions=permissions))
+    (name, server), *others = json.loads(option(launch, "--mcp-config"))["mcpServers"].items()
+
+    assert (name, server["type"], others) == ("ours", "stdio", [])
+    assert (server["command"], *server["args"]) == sealed(work(tmp_path, run=str(tmp_path), tools=TOOLS))
+    assert server["timeout"] == 86_400_000
+    assert server["alwaysLoad"] is True
+    assert "mcp__ours" in option(launch, "--allowedTools").split(",")
+    assert "--strict-mcp-config" not in launch.argv
+    assert "the-secret" not in str(launch)
+
+
+@pytest.mark.parametrize("permissions", list(Permissions))
+def test_a_server_of_tools_changes_nothing_else(tmp_path: Path, permissions: Permissions) -> None:
+    without = CLAUDE.launch(work(tmp_path, run=str(tmp_path), permissions=permissions))
+    launch = CLAUDE.launch(work(tmp_path, run=str(tmp_path), tools=TOOLS, permissions=permissions))
+
+    added = {"--mcp-config", option(launch, "--mcp-config"), "--allowedTools", option(launch, "--allowedTools")}
+    before = {option(without, "--allowedTools"), "--allowedTools"} if permissions is Permissions.ALLOW else set()
+    assert [word for word in launch.argv if word not in added] == [word for word in without.argv if word not in before]
+    assert (launch.env, launch.stdin, launch.hosts) == (without.env, without.stdin, without.hosts)

@@ -29,6 +29,7 @@ from pilothouse.core.run.agents import (
     SessionStarted,
     Text,
     ToolEnded,
+    ToolServer,
     ToolStarted,
     ToolStatus,
     Used,
@@ -400,3 +401,29 @@ def test_lines_that_are_no_events_stand_beside_them() -> None:
 
     assert run.ended.ok
     assert [note.text for note in run.of(Noted)] == ["Warning: no stdin", "\ufffd"]
+
+
+OURS = ToolServer(name="pilothouse", command=("serve",))
+
+
+def test_calls_of_the_server_it_was_given_are_passed_over_but_counted() -> None:
+    run = replay(CLAUDE, "served", tools=OURS)
+
+    assert [tool.tool for tool in run.of(ToolStarted)] == ["Write"]
+    assert [tool.tool for tool in run.of(ToolEnded)] == ["Write"]
+    assert run.of(ToolEnded)[0].call_id == run.of(ToolStarted)[0].call_id
+    assert run.said == "It was refused."
+    assert run.used.total.tool_calls == 3
+
+
+@pytest.mark.parametrize("tools", [None, ToolServer(name="pilot", command=("serve",))])
+def test_calls_of_servers_of_the_users_own_are_told(tools: ToolServer | None) -> None:
+    run = replay(CLAUDE, "served", tools=tools)
+
+    assert {tool.tool for tool in run.of(ToolStarted)} == {"mcp__pilothouse__echo", "mcp__pilothouse__refuse", "Write"}
+    assert {tool.tool: tool.status for tool in run.of(ToolEnded)} == {
+        "mcp__pilothouse__echo": ToolStatus.SUCCEEDED,
+        "mcp__pilothouse__refuse": ToolStatus.FAILED,
+        "Write": ToolStatus.SUCCEEDED,
+    }
+    assert run.used.total.tool_calls == 3

@@ -13,8 +13,9 @@ from tests.adapters.agents.replay import some_work
 
 from pilothouse.adapters.agents.codex.driver import Codex
 from pilothouse.adapters.agents.driver import AgentWork, Program
+from pilothouse.adapters.agents.tool_servers import sealed
 from pilothouse.core.plan.spec import AgentSpec, Effort
-from pilothouse.core.run.agents import AgentConfig, Permissions
+from pilothouse.core.run.agents import AgentConfig, Permissions, ToolServer
 from pilothouse.errors import BadInput
 
 CODEX = Codex()
@@ -172,3 +173,35 @@ def test_the_program_behind_the_loader_is_started(tmp_path: Path) -> None:
     assert CODEX.native(str(link)) == (str(program),)
     program.unlink()
     assert CODEX.native(str(link)) == (str(link),)
+
+
+TOOLS = ToolServer(name="ours", command=("/serve", "it"), env={"TOKEN": "the-secret"})
+
+
+@pytest.mark.parametrize("permissions", [Permissions.ALLOW, Permissions.DENY])
+def test_a_server_of_tools_is_given_beside_the_users_own_and_its_tools_are_allowed(
+    private: Path, permissions: Permissions
+) -> None:
+    given = work(private, tools=TOOLS, permissions=permissions)
+    launch = CODEX.launch(given)
+    program, *arguments = sealed(given)
+
+    assert {
+        f"mcp_servers.ours.command={json.dumps(program)}",
+        f"mcp_servers.ours.args={json.dumps(arguments, separators=(',', ':'))}",
+        'mcp_servers.ours.default_tools_approval_mode="approve"',
+        "mcp_servers.ours.tool_timeout_sec=86400",
+    } <= set(launch.argv)
+    assert "the-secret" not in str(launch)
+
+
+@pytest.mark.parametrize("permissions", [Permissions.ALLOW, Permissions.DENY])
+def test_a_server_of_tools_changes_nothing_else(private: Path, permissions: Permissions) -> None:
+    without = CODEX.launch(work(private, permissions=permissions))
+    launch = CODEX.launch(work(private, tools=TOOLS, permissions=permissions))
+
+    def others(argv: tuple[str, ...]) -> list[str]:
+        return [word for word in argv if word != "-c" and not word.startswith("mcp_servers.ours.")]
+
+    assert others(launch.argv) == others(without.argv)
+    assert (launch.env, launch.stdin, launch.hosts) == (without.env, without.stdin, without.hosts)

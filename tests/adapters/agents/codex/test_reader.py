@@ -22,6 +22,7 @@ from pilothouse.core.run.agents import (
     Reasoning,
     SessionStarted,
     ToolEnded,
+    ToolServer,
     ToolStarted,
     ToolStatus,
 )
@@ -266,3 +267,29 @@ def test_an_event_nested_without_end_is_noted() -> None:
     run = told(b'{"type":"item.completed","item":' + b'{"a":' * 100_000)
 
     assert [len(note.text) <= MAX_TEXT for note in run.of(Noted)] == [True]
+
+
+OURS = ToolServer(name="pilothouse", command=("serve",))
+
+
+def test_calls_of_the_server_it_was_given_are_passed_over_but_counted() -> None:
+    run = replay(CODEX, "served", tools=OURS)
+
+    assert [tool.tool for tool in run.of(ToolStarted)] == ["shell"]
+    assert [tool.tool for tool in run.of(ToolEnded)] == ["shell"]
+    assert run.of(ToolEnded)[0].call_id == run.of(ToolStarted)[0].call_id
+    assert run.said == "It was refused."
+    assert run.used.total.tool_calls == 3
+
+
+@pytest.mark.parametrize("tools", [None, ToolServer(name="pilot", command=("serve",))])
+def test_calls_of_servers_of_the_users_own_are_told(tools: ToolServer | None) -> None:
+    run = replay(CODEX, "served", tools=tools)
+
+    assert {tool.tool for tool in run.of(ToolStarted)} == {"pilothouse.echo", "pilothouse.refuse", "shell"}
+    assert {tool.tool: tool.status for tool in run.of(ToolEnded)} == {
+        "pilothouse.echo": ToolStatus.SUCCEEDED,
+        "pilothouse.refuse": ToolStatus.FAILED,
+        "shell": ToolStatus.SUCCEEDED,
+    }
+    assert run.used.total.tool_calls == 3

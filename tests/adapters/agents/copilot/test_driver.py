@@ -11,8 +11,9 @@ from tests.adapters.agents.replay import CONVERSATION, some_work
 
 from pilothouse.adapters.agents.copilot.driver import Copilot
 from pilothouse.adapters.agents.driver import AgentWork, Launch, Program
+from pilothouse.adapters.agents.tool_servers import sealed
 from pilothouse.core.plan.spec import AgentSpec, Effort
-from pilothouse.core.run.agents import AgentConfig, Permissions
+from pilothouse.core.run.agents import AgentConfig, Permissions, ToolServer
 from pilothouse.errors import BadInput
 
 COPILOT = Copilot()
@@ -185,3 +186,32 @@ def test_a_replies_file_is_not_for_it() -> None:
 
 def test_who_wants_to_be_asked_gets_the_driver_that_can() -> None:
     assert (COPILOT.facts.asks, COPILOT.facts.asking) == (False, "copilot-acp")
+
+
+TOOLS = ToolServer(name="ours", command=("/serve", "it"), env={"TOKEN": "the-secret"})
+
+
+@pytest.mark.parametrize("permissions", list(Permissions))
+def test_a_server_of_tools_is_given_beside_the_users_own_and_its_tools_are_allowed(
+    tmp_path: Path, permissions: Permissions
+) -> None:
+    given = work(tmp_path, run=str(tmp_path), tools=TOOLS, permissions=permissions)
+    launch = COPILOT.launch(given)
+    (name, server), *others = json.loads(option(launch, "--additional-mcp-config"))["mcpServers"].items()
+
+    assert (name, server["type"], others) == ("ours", "local", [])
+    assert (server["command"], *server["args"]) == sealed(given)
+    assert server["tools"] == ["*"]
+    assert server["timeout"] == 86_400_000
+    assert "--allow-tool=ours" in launch.argv
+    assert "the-secret" not in str(launch)
+
+
+@pytest.mark.parametrize("permissions", list(Permissions))
+def test_a_server_of_tools_changes_nothing_else(tmp_path: Path, permissions: Permissions) -> None:
+    without = COPILOT.launch(work(tmp_path, run=str(tmp_path), permissions=permissions))
+    launch = COPILOT.launch(work(tmp_path, run=str(tmp_path), tools=TOOLS, permissions=permissions))
+
+    added = {"--additional-mcp-config", option(launch, "--additional-mcp-config"), "--allow-tool=ours"}
+    assert tuple(word for word in launch.argv if word not in added) == without.argv
+    assert (launch.env, launch.stdin, launch.hosts) == (without.env, without.stdin, without.hosts)

@@ -30,6 +30,7 @@ from pilothouse.core.run.agents import (
     Reasoning,
     SessionStarted,
     ToolEnded,
+    ToolServer,
     ToolStarted,
     ToolStatus,
     Used,
@@ -303,3 +304,29 @@ def test_an_event_nested_without_end_is_noted() -> None:
 
     assert len(run.of(Noted)) == 1
     assert len(run.of(Noted)[0].text) <= 1_000
+
+
+OURS = ToolServer(name="pilothouse", command=("serve",))
+
+
+def test_calls_of_the_server_it_was_given_are_passed_over_but_counted() -> None:
+    run = replay(COPILOT, "served", tools=OURS)
+
+    assert [tool.tool for tool in run.of(ToolStarted)] == ["create"]
+    assert [tool.tool for tool in run.of(ToolEnded)] == ["create"]
+    assert run.of(ToolEnded)[0].call_id == run.of(ToolStarted)[0].call_id
+    assert run.said == "It was refused."
+    assert run.used.total.tool_calls == 3
+
+
+@pytest.mark.parametrize("tools", [None, ToolServer(name="pilot", command=("serve",))])
+def test_calls_of_servers_of_the_users_own_are_told(tools: ToolServer | None) -> None:
+    run = replay(COPILOT, "served", tools=tools)
+
+    assert {tool.tool for tool in run.of(ToolStarted)} == {"pilothouse-echo", "pilothouse-refuse", "create"}
+    assert {tool.tool: tool.status for tool in run.of(ToolEnded)} == {
+        "pilothouse-echo": ToolStatus.SUCCEEDED,
+        "pilothouse-refuse": ToolStatus.FAILED,
+        "create": ToolStatus.SUCCEEDED,
+    }
+    assert run.used.total.tool_calls == 3

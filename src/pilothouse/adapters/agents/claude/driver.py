@@ -26,6 +26,7 @@ from pilothouse.adapters.agents.launching import (
 )
 from pilothouse.adapters.agents.npm import native, platforms
 from pilothouse.adapters.agents.reading import NOT_JSON
+from pilothouse.adapters.agents.tool_servers import PATIENCE_MS, sealed
 from pilothouse.core.plan.spec import AgentSpec
 from pilothouse.core.run.agents import AgentConfig, AgentReader, Permissions
 
@@ -112,12 +113,17 @@ class Claude:
 def _arguments(work: AgentWork, transcript: str) -> Iterator[str]:
     yield from ("-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages")
     yield from ("--settings", _SETTINGS, "--disallowedTools", ",".join(_LEAVES))
+    served = (f"mcp__{work.tools.name}",) if work.tools is not None else ()
     if work.permissions is Permissions.ALLOW:
         fetches = (f"WebFetch(domain:{_domain(url)})" for url in work.allowed_urls)
-        yield from ("--permission-mode", "acceptEdits", "--allowedTools", ",".join((*_ALLOWED, *fetches)))
+        yield from ("--permission-mode", "acceptEdits", "--allowedTools", ",".join((*_ALLOWED, *fetches, *served)))
     else:
         # Not by the repository's settings either: their hooks are commands that nobody was asked for.
         yield from ("--permission-mode", "default", "--setting-sources", "user")
+        if served:
+            yield from ("--allowedTools", *served)
+    if work.tools is not None:
+        yield from ("--mcp-config", _servers(work.tools.name, sealed(work)))
     if work.allowed_folders:
         yield from ("--add-dir", *work.allowed_folders)
     if model := work.model or work.config.model:
@@ -130,6 +136,13 @@ def _arguments(work: AgentWork, transcript: str) -> Iterator[str]:
         yield from ("--resume", transcript)
     elif is_id(work.new_session_id):
         yield from ("--session-id", work.new_session_id)
+
+
+def _servers(name: str, command: tuple[str, ...]) -> str:
+    """The server of its tools, beside the user's own. Its tools are in every request: they are not to be searched."""
+    program, *arguments = command
+    server = {"type": "stdio", "command": program, "args": arguments, "timeout": PATIENCE_MS, "alwaysLoad": True}
+    return msgspec.json.encode({"mcpServers": {name: server}}).decode()
 
 
 def _transcript(conversation: str, homes: Iterator[Path] | dict[Path, None]) -> str:

@@ -62,6 +62,7 @@ class ClaudeReader:
 
     def __init__(self, work: AgentWork) -> None:
         self._worktree = work.worktree
+        self._served = served_prefix(work.tools.name) if work.tools is not None else None
         self._started: SessionStarted | None = None
         self._sums = Sums()
         self._streamed: set[tuple[str, str]] = set()
@@ -176,9 +177,10 @@ class ClaudeReader:
         for block in message.content if isinstance(message.content, tuple) else ():
             if block.type == "tool_use":
                 self._tools[block.id] = block.name
-                yield ToolStarted(
-                    call_id=block.id, tool=block.name, title=self._title(block.input), input=shown(block.input)
-                )
+                if not self._is_served(block.name):
+                    yield ToolStarted(
+                        call_id=block.id, tool=block.name, title=self._title(block.input), input=shown(block.input)
+                    )
                 if not streamed:
                     yield Used(usage=Usage(tool_calls=1), model=message.model)
             elif event.error is not None:
@@ -191,12 +193,18 @@ class ClaudeReader:
         blocks = event.message.content if isinstance(event.message.content, tuple) else ()
         for block in blocks:
             if block.type == "tool_result":
+                tool = self._tools.pop(block.tool_use_id, "")
+                if self._is_served(tool):
+                    continue
                 output = _text(block.content)
                 status = self._status(block, output)
-                tool = self._tools.pop(block.tool_use_id, "")
                 yield ToolEnded(call_id=block.tool_use_id, tool=tool, status=status, output=bounded(output))
                 if status is ToolStatus.SUCCEEDED:
                     yield from self._edits(tool, event.tool_use_result)
+
+    def _is_served(self, tool: str) -> bool:
+        """Whether it is one of those whose calls are told by whoever serves them."""
+        return self._served is not None and tool.startswith(self._served)
 
     def _status(self, block: events.Block, output: str) -> ToolStatus:
         if not block.is_error:
@@ -251,6 +259,11 @@ def _text(content: Any) -> str:
         parts = (block.get("text") for block in content if isinstance(block, dict))
         return "\n".join(part for part in parts if isinstance(part, str))
     return content if isinstance(content, str) else ""
+
+
+def served_prefix(server: str) -> str:
+    """How it begins the names of the tools of a server."""
+    return f"mcp__{server}__"
 
 
 _EDITORS = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write"})

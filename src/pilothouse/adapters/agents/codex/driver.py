@@ -19,6 +19,7 @@ from pilothouse.adapters.agents.driver import AgentWork, Facts, Launch, Login, P
 from pilothouse.adapters.agents.launching import PROXIES, host_of, prompt_of, refuse_foreign, unspoken
 from pilothouse.adapters.agents.npm import native
 from pilothouse.adapters.agents.reading import NOT_JSON
+from pilothouse.adapters.agents.tool_servers import PATIENCE_MS, sealed
 from pilothouse.core.plan.spec import AgentSpec
 from pilothouse.core.run.agents import AgentConfig, AgentReader, Permissions
 from pilothouse.errors import BadInput
@@ -28,6 +29,8 @@ _PROVIDER = "pilothouse"
 _SERVICE = ("api.openai.com:443", "auth.openai.com:443", "chatgpt.com:443")
 _SANDBOX = {Permissions.ALLOW: "danger-full-access", Permissions.DENY: "read-only"}
 """Its own sandbox would keep it from committing, and from the network; one of ours is the plan's to ask for."""
+_START_S = 120
+"""Whoever serves its tools may just be starting again."""
 _ALWAYS = {
     "analytics.enabled": False,
     "check_for_update_on_startup": False,
@@ -133,7 +136,22 @@ def _settings(work: AgentWork) -> dict[str, object]:
         # In a directory of its own there are none but those it would fetch.
         found["features.plugins"] = False
         found["shell_environment_policy.exclude"] = [work.config.api_key_env or _KEY]
+    if work.tools is not None:
+        found |= _served(work.tools.name, sealed(work))
     return found | _endpoint(work)
+
+
+def _served(name: str, command: tuple[str, ...]) -> dict[str, object]:
+    """Settings that give it the server of its tools, beside the user's own."""
+    program, *arguments = command
+    server: dict[str, object] = {
+        "command": program,
+        "args": arguments,
+        "default_tools_approval_mode": "approve",
+        "startup_timeout_sec": _START_S,
+        "tool_timeout_sec": PATIENCE_MS // 1_000,
+    }
+    return {f"mcp_servers.{name}.{setting}": value for setting, value in server.items()}
 
 
 def _endpoint(work: AgentWork) -> dict[str, object]:

@@ -59,6 +59,7 @@ class CodexReader:
     def __init__(self, work: AgentWork) -> None:
         self._run = work.run
         self._worktree = work.worktree
+        self._server = work.tools.name if work.tools is not None else None
         self._model = work.model or work.config.model
         self._confined = work.permissions is not Permissions.ALLOW
         self._thread = ""
@@ -153,9 +154,10 @@ class CodexReader:
         if item.id in self._open:
             return
         self._open.add(item.id)
-        tool, title, given = _TOOLS[item.type](item)
-        title = relative(title, self._worktree)
-        yield ToolStarted(call_id=item.id, tool=tool, title=bounded(title), input=bounded(given))
+        if not self._is_served(item):
+            tool, title, given = _TOOLS[item.type](item)
+            title = relative(title, self._worktree)
+            yield ToolStarted(call_id=item.id, tool=tool, title=bounded(title), input=bounded(given))
         yield Used(usage=Usage(tool_calls=1), model=self._model)
 
     def _say(self, item: events.Item) -> Iterable[News]:
@@ -188,7 +190,13 @@ class CodexReader:
             status = ToolStatus.DENIED
         yield ToolEnded(call_id=item.id, tool="apply_patch", status=status)
 
+    def _is_served(self, item: events.Item) -> bool:
+        """Whether it is a call that is told by whoever serves it."""
+        return self._server is not None and item.type == "mcp_tool_call" and item.server == self._server
+
     def _called(self, item: events.Item) -> Iterable[News]:
+        if self._is_served(item):
+            return ()
         tool, _, _ = _TOOLS[item.type](item)
         output = item.error.message if item.error else shown(item.result)
         return (ToolEnded(call_id=item.id, tool=tool, status=_status(item), output=bounded(output)),)

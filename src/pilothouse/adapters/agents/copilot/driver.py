@@ -25,6 +25,7 @@ from pilothouse.adapters.agents.launching import (
 )
 from pilothouse.adapters.agents.npm import native, platforms
 from pilothouse.adapters.agents.reading import NOT_JSON
+from pilothouse.adapters.agents.tool_servers import PATIENCE_MS, sealed
 from pilothouse.core.plan.spec import AgentSpec
 from pilothouse.core.run.agents import AgentConfig, AgentReader, Permissions
 from pilothouse.errors import BadInput
@@ -114,6 +115,9 @@ def _arguments(work: AgentWork, conversation: str) -> Iterator[str]:
         yield from ("--usage-output-file", str(Path(work.run, REPORT)))
     if work.permissions is Permissions.ALLOW:
         yield "--allow-all-tools"  # not all paths, and not all addresses
+    if work.tools is not None:
+        yield from ("--additional-mcp-config", _servers(work.tools.name, sealed(work)))
+        yield f"--allow-tool={work.tools.name}"
     for folder in work.allowed_folders:
         yield from ("--add-dir", folder)
     for url in work.allowed_urls:
@@ -124,6 +128,13 @@ def _arguments(work: AgentWork, conversation: str) -> Iterator[str]:
         yield from ("--reasoning-effort", work.effort.value)
     if conversation:
         yield from ("--session-id", conversation)  # resumes one that is there, and begins one that is not
+
+
+def _servers(name: str, command: tuple[str, ...]) -> str:
+    """The server of its tools, beside the user's own."""
+    program, *arguments = command
+    server = {"type": "local", "command": program, "args": arguments, "tools": ["*"], "timeout": PATIENCE_MS}
+    return msgspec.json.encode({"mcpServers": {name: server}}).decode()
 
 
 def _endpoint(work: AgentWork) -> dict[str, str]:

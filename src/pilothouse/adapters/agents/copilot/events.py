@@ -53,6 +53,7 @@ class ToolStart(Payload, frozen=True, rename="camel"):
     tool_call_id: str
     tool_name: str
     tool_title: str | None = None
+    mcp_server_name: str | None = None
     arguments: Any = None
 
 

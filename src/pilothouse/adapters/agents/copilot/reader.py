@@ -60,6 +60,7 @@ class CopilotReader:
 
     def __init__(self, work: AgentWork) -> None:
         self._worktree = work.worktree
+        self._server = work.tools.name if work.tools is not None else None
         self._run = work.run
         self._asked_for = work.session_id or work.new_session_id
         self._model = work.model
@@ -69,6 +70,8 @@ class CopilotReader:
         """Messages and thoughts that were told piece by piece."""
         self._intentions: dict[str, str] = {}
         self._tools: dict[str, str] = {}
+        self._served: set[str] = set()
+        """Calls of tools that are told by whoever serves them."""
         self._plain: list[str] = []
         self._failed: events.Failure | None = None
         self._call_failed: events.Failure | None = None
@@ -179,14 +182,20 @@ class CopilotReader:
         return thought(data.content) if data.reasoning_id not in self._streamed and event.agent_id is None else ()
 
     def _tool_started(self, data: events.ToolStart, event: events.Event) -> Iterable[News]:
-        self._tools[data.tool_call_id] = data.tool_name
         title = self._intentions.pop(data.tool_call_id, "") or data.tool_title or ""
-        yield ToolStarted(
-            call_id=data.tool_call_id, tool=data.tool_name, title=bounded(title), input=shown(data.arguments)
-        )
+        if self._server is not None and data.mcp_server_name == self._server:
+            self._served.add(data.tool_call_id)
+        else:
+            self._tools[data.tool_call_id] = data.tool_name
+            yield ToolStarted(
+                call_id=data.tool_call_id, tool=data.tool_name, title=bounded(title), input=shown(data.arguments)
+            )
         yield Used(usage=Usage(tool_calls=1), model=self._model)
 
     def _tool_ended(self, data: events.ToolEnd, event: events.Event) -> Iterable[News]:
+        if data.tool_call_id in self._served:
+            self._served.remove(data.tool_call_id)
+            return
         output = data.result.content if data.result else data.error.message if data.error else ""
         yield ToolEnded(
             call_id=data.tool_call_id,
