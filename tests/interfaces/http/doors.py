@@ -13,12 +13,15 @@ from typing import Any, TypeVar
 import httpx
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
+from tests.interfaces.mcp.callers import FakeCaller
 from tests.support.services import PATIENCE_S, World
 
 from pilothouse.engine.services import Services
 from pilothouse.interfaces.http.api import ChatFlags, OwnerInfo, make_api
 from pilothouse.interfaces.http.guard import Guard
+from pilothouse.interfaces.http.mcp import Speaker
 from pilothouse.interfaces.http.server import serve
+from pilothouse.interfaces.mcp.door import McpDoor
 
 T = TypeVar("T")
 
@@ -43,7 +46,12 @@ class Inside:
 
 @asynccontextmanager
 async def inside(
-    world: World | None = None, *, mode: str = "serve", keepalive: float = 15.0, flags: ChatFlags | None = None
+    world: World | None = None,
+    *,
+    mode: str = "serve",
+    keepalive: float = 15.0,
+    flags: ChatFlags | None = None,
+    mcp: Speaker | None = None,
 ) -> AsyncIterator[Inside]:
     """The application as the Unix socket's door shows it."""
     owner = OwnerInfo(os.getpid(), "1.2.3", mode)
@@ -57,6 +65,7 @@ async def inside(
             lambda: stepped_down.append(True),
             keepalive=keepalive,
             flags=flags or ChatFlags(),
+            mcp=mcp or McpDoor(lambda principal: FakeCaller(), owner.version),
         )
         async with client_of(from_user(guard.unix(app), os.getuid())) as client:
             yield Inside(services, guard, owner, app, client, stepped_down)
@@ -93,9 +102,14 @@ class Served(Inside):
 
 @asynccontextmanager
 async def served(
-    folder: Path, world: World | None = None, *, keepalive: float = 15.0, flags: ChatFlags | None = None
+    folder: Path,
+    world: World | None = None,
+    *,
+    keepalive: float = 15.0,
+    flags: ChatFlags | None = None,
+    mcp: Speaker | None = None,
 ) -> AsyncIterator[Served]:
-    async with inside(world, keepalive=keepalive, flags=flags) as found:
+    async with inside(world, keepalive=keepalive, flags=flags, mcp=mcp) as found:
         socket = folder / "owner.sock"
         listening = asyncio.get_running_loop().create_future()
 

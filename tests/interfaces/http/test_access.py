@@ -58,6 +58,7 @@ ALONE = {
     "GET /api/owner",
     "GET /metrics",
     "POST /api/logout",
+    "POST /mcp",
 }
 ENDLESS = "GET /api/events"
 BODIES: dict[str, Any] = {
@@ -91,6 +92,7 @@ BODIES |= {
     "POST /api/copilot/execute-tool": {"toolName": "look", "chatId": "{chat_id}"},
     "POST /api/copilot/execute-copilot-server-tool": {"toolName": "look", "chatId": "{chat_id}"},
     "POST /api/copilot/tools/mark-complete": {"id": "{call_id}", "name": "touch", "status": 200},
+    "POST /mcp": {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
 }
 PATHS = ("plan_id", "run_id", "node", "verb", "wait_id", "key_id", "workflow_id", "chat_id", "credential_id")
 NAMES = (*PATHS, "turn_id", "call_id", "state")

@@ -14,6 +14,7 @@ from fastapi.security import APIKeyHeader, HTTPBearer
 from starlette.requests import Request
 
 from pilothouse.core.auth.policy import Action
+from pilothouse.core.auth.principals import Kind
 from pilothouse.engine.access import Access
 from pilothouse.interfaces.http.credentials import HEADER
 from pilothouse.interfaces.http.guard import OPEN_PATHS, principal_of
@@ -102,8 +103,12 @@ ROUTES: Mapping[str, Action] = MappingProxyType(
         "GET /metrics": Action.READ_SERVER,
         "POST /api/owner/step-down": Action.CONTROL_SERVER,
         "POST /api/logout": Action.READ_SERVER,
+        "POST /mcp": Action.SEND,
     }
 )
+
+FOR_AGENTS = frozenset({"POST /mcp"})
+"""Where an agent comes in that answers a turn. It has no scope; what it may do there, its turn says."""
 
 SCHEMES = (
     # For the OpenAPI document only: the guard has looked at the credential before any route is found.
@@ -119,8 +124,10 @@ def make_access(access: Access) -> Callable[[Request], Awaitable[None]]:
         path = request.scope["route"].path_format
         if path in OPEN_PATHS:
             return
-        action = ROUTES.get(f"{request.method} {path}", Action.CONTROL_SERVER)
-        names = request.path_params
-        await access.require(principal_of(request), action, names.get("run_id") or names.get("plan_id"))
+        principal, route = principal_of(request), f"{request.method} {path}"
+        if principal.kind is Kind.AGENT and route in FOR_AGENTS:
+            return
+        action, names = ROUTES.get(route, Action.CONTROL_SERVER), request.path_params
+        await access.require(principal, action, names.get("run_id") or names.get("plan_id"))
 
     return admitted

@@ -24,6 +24,7 @@ from pilothouse.interfaces.http.guard import Guard
 from pilothouse.interfaces.http.headless import make_headless
 from pilothouse.interfaces.http.keys import make_keys
 from pilothouse.interfaces.http.limits import BodyLimit
+from pilothouse.interfaces.http.mcp import Speaker, make_mcp
 from pilothouse.interfaces.http.operations import OwnerInfo, make_operations
 from pilothouse.interfaces.http.passing import ALL_ON, ChatFlags
 from pilothouse.interfaces.http.plans import make_plans
@@ -46,10 +47,12 @@ def make_api(
     *,
     keepalive: float = KEEPALIVE_S,
     flags: ChatFlags = ALL_ON,
+    mcp: Speaker | None = None,
 ) -> FastAPI:
     """The application, to be put behind ``guard.unix`` and ``guard.tcp``.
 
-    ``on_step_down`` is called when a background owner is asked to let go; ``keepalive`` is in seconds."""
+    ``on_step_down`` is called when a background owner is asked to let go; ``keepalive`` is in seconds;
+    without ``mcp`` nobody answers at its route."""
     app = FastAPI(
         title="Pilothouse",
         version=owner.version,
@@ -77,4 +80,5 @@ def make_api(
     app.include_router(make_repos(services))
     app.include_router(make_keys(services))
     app.include_router(make_vault(services))
+    app.include_router(make_mcp(mcp))
     return app

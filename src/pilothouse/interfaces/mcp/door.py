@@ -1,0 +1,47 @@
+"""The door for MCP: who comes in is handed a tool caller, and one message is answered at a time.
+
+Owns when the SDK is imported, which takes a second: when somebody first speaks MCP, on a thread. Knows neither what is
+said nor by which route it comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pilothouse.core.auth.principals import Principal
+from pilothouse.engine.tool_callers import ToolCaller
+from pilothouse.errors import Unavailable
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from pilothouse.interfaces.mcp.serving import Answering
+
+
+class McpDoor:
+    """Answers MCP for whoever is let in."""
+
+    def __init__(self, callers: Callable[[Principal], ToolCaller], version: str) -> None:
+        """``version``: of this server, as clients are told it."""
+        self._callers = callers
+        self._version = version
+        self._answering: type[Answering] | None = None
+
+    async def __call__(self, principal: Principal, call_id: str, *, again: bool = False) -> ASGIApp:
+        """Who answers one message, as the body of a request. ``call_id`` names the call that it may make; ``again``:
+        it was asked before, and the answer was lost. Raises ``Unavailable`` without the SDK."""
+        if self._answering is None:
+            self._answering = await asyncio.to_thread(_load)
+        return self._answering(self._callers(principal), principal, call_id, self._version, again=again)
+
+
+def _load() -> type[Answering]:
+    try:
+        from pilothouse.interfaces.mcp.serving import Answering  # noqa: PLC0415  # it imports an extra, slowly
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "mcp":
+            raise
+        raise Unavailable("MCP needs a package that is not installed: pip install 'pilothouse[mcp]'") from None
+    return Answering
