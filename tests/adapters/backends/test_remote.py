@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from email.utils import formatdate
 from typing import Any, TypeVar
@@ -16,7 +16,16 @@ from tests.support.copilot_backend import ABORT, REPORT, RESUME, STEER, TITLE, T
 from pilothouse.adapters.backends import remote
 from pilothouse.adapters.backends.memory import Break, Delay, Hold, Reports
 from pilothouse.adapters.backends.remote import RemoteBackend
-from pilothouse.core.chat.backend import BackendEvent, Completed, Failed, NotUnderstood, Paused, Said, ToolCalled
+from pilothouse.core.chat.backend import (
+    BackendEvent,
+    Completed,
+    Failed,
+    NotUnderstood,
+    Paused,
+    Said,
+    Thought,
+    ToolCalled,
+)
 from pilothouse.core.chat.calls import CallReason, CallStatus, GivenResult
 from pilothouse.core.chat.effects import AbortBackend, MakeTitle, SteerBackend
 from pilothouse.core.chat.message import Message, ToolBlock
@@ -244,6 +253,26 @@ def test_a_backend_that_repeats_the_key_brings_it_to_nobody(step: Step) -> None:
     said = run(act())
     assert "***" in said
     assert KEY not in said
+
+
+@pytest.mark.parametrize("wire", ["v0", "v1"])
+@pytest.mark.parametrize("at", [1, 9])
+def test_a_key_that_comes_in_pieces_is_hidden_in_texts_thoughts_and_arguments(wire: str, at: int) -> None:
+    def pieces(make: Callable[[str], BackendEvent]) -> list[BackendEvent]:
+        return [make("<"), make(KEY[:at]), make(KEY[at:]), make(">")]
+
+    answer, thoughts = pieces(Said), [Thought(begins=True), *pieces(Thought), Thought(ends=True)]
+    called = ToolCalled(id="a", name="list", arguments={"key": KEY})
+    said = heard_of([*thoughts, *answer, called, DONE], wire)
+    assert text_of(said) == "<***>"
+    assert "".join(one.text for one in said if isinstance(one, Thought)) == "<***>"
+    assert [one.arguments for one in said if isinstance(one, ToolCalled)] == [{"key": "***"}]
+    assert KEY[:at] not in text_of(said)
+
+
+def test_a_key_in_what_follows_an_error_is_hidden_too() -> None:
+    said = heard_of([Failed(message="oh"), Said(f"it is {KEY}"), DONE], "v1")
+    assert text_of(said) == "it is ***"
 
 
 @pytest.mark.parametrize(("status", "transient"), [(500, True), (429, True), (400, False), (401, False)])

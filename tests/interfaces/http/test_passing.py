@@ -48,6 +48,17 @@ def test_request_and_answer_are_handed_on_byte_for_byte() -> None:
     run(journey())
 
 
+@pytest.mark.parametrize("at", [3, 20, 25])
+def test_the_backends_key_is_kept_out_of_the_bytes_wherever_they_are_cut(at: int) -> None:
+    async def journey() -> None:
+        said = b'data: {"data":"it is the-key, the"}\n\n'
+        async with passing(said[:at], said[at:]) as (at_door, _):
+            answered = await at_door.client.post(CHAT, content=BODY)
+            assert answered.content == b'data: {"data":"it is ***, the"}\n\n'
+
+    run(journey())
+
+
 def test_what_the_backend_refuses_is_handed_on_too() -> None:
     async def journey() -> None:
         async with passing(Answer(402, {"message": "no money"}, {"retry-after": "9"})) as (at, _):

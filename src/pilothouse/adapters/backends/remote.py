@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -19,6 +19,7 @@ import httpx
 import msgspec
 
 from pilothouse.adapters.backends import remote_requests as bodies
+from pilothouse.adapters.backends.hidden import hidden
 from pilothouse.adapters.backends.remote_failures import (
     MAX_BODY,
     as_object,
@@ -30,6 +31,7 @@ from pilothouse.adapters.backends.remote_failures import (
 from pilothouse.core.chat.backend import BackendEvent, Completed, Failed, Paused, Said, Structured
 from pilothouse.core.chat.calls import CallReason, Features
 from pilothouse.core.chat.effects import AbortBackend, AnswerBackend, MakeTitle, SteerBackend
+from pilothouse.core.chat.hiding import Secrets
 from pilothouse.core.chat.request import BackendRequest, ChatModel, ToolReport
 from pilothouse.core.chat.sse import EventTooLong
 from pilothouse.core.chat.wire import WireReader
@@ -54,8 +56,6 @@ _LAST_WORDS_S = 1.0
 _KNOWN = 4096
 MAX_ANSWER = 128 << 20
 """Bytes of the stream of one request. A backend that never ends must not fill our memory and disk."""
-_SHORTEST_KEY = 6
-"""Characters of the shortest key that is hidden: anything shorter is in every other text."""
 _TITLE_LENGTH = 60
 _GONE = frozenset({404, 405, 410})
 _LAST = frozenset({Completed, Paused})
@@ -80,7 +80,7 @@ class RemoteBackend:
 
     def __init__(self, http: httpx.AsyncClient, url: httpx.URL, turn: str, key: str = "") -> None:
         self._http = http
-        self._key = key.encode()
+        self._secrets = Secrets([key])
         self._url = url
         self._turn = turn
         self._streams: OrderedDict[str, _Stream] = OrderedDict()
@@ -105,6 +105,11 @@ class RemoteBackend:
             yield cls(http, base, turn, key)
 
     async def call(self, request: BackendRequest) -> AsyncIterator[Sequence[BackendEvent]]:
+        async with aclosing(hidden(self._call(request), self._secrets)) as batches:
+            async for said in batches:
+                yield said
+
+    async def _call(self, request: BackendRequest) -> AsyncGenerator[Sequence[BackendEvent]]:
         stream = self._remember(request)
         for report in bodies.given_reports(request):
             await self.report(report)
@@ -124,7 +129,7 @@ class RemoteBackend:
                 async for chunk in chunks:
                     if response.num_bytes_downloaded > MAX_ANSWER:
                         raise EventTooLong(f"an answer has more than {MAX_ANSWER:,} bytes")
-                    said = reader.feed(self._hidden(chunk))
+                    said = reader.feed(chunk)
                     if reader.enveloped:
                         stream.reports = False
                     kinds = set(map(type, said))
@@ -173,14 +178,25 @@ class RemoteBackend:
     @asynccontextmanager
     async def pass_on(self, body: bytes) -> AsyncIterator[tuple[int, Mapping[str, str], AsyncIterator[bytes]]]:
         """Hand on the body of a turn's request. What comes back is a status, the headers that say what the body is,
-        and the body as it comes. Raises ``BackendFailed``."""
+        and the body as it comes, but for our key wherever it stands in one piece. Raises ``BackendFailed``."""
         headers = {"content-type": "application/json", "accept": "text/event-stream"}
         try:
             async with self._http.stream("POST", self._at(self._turn), content=body, headers=headers) as response:
                 said = {name: value for name, value in response.headers.items() if name in _SAYING}
-                yield response.status_code, said, response.aiter_raw()
+                yield response.status_code, said, self._passed(response)
         except httpx.HTTPError as error:
             raise unreachable(self._url, error) from None
+
+    async def _passed(self, response: httpx.Response) -> AsyncGenerator[bytes]:
+        """A body, byte for byte and without delay: of a chunk only what may be the beginning of our key waits for the
+        next. One that was packed although we asked for none stays as it is."""
+        stream = self._secrets.stream()
+        packed = response.headers.get("content-encoding", "identity").lower() != "identity"
+        async for chunk in response.aiter_raw():
+            if told := chunk if packed else stream.feed(chunk):
+                yield told
+        if rest := stream.flush():
+            yield rest
 
     def _addressed(self, request: BackendRequest) -> tuple[str, bodies.Body]:
         if request.reason is CallReason.RESULTS and request.checkpoint_id:
@@ -230,11 +246,9 @@ class RemoteBackend:
         return as_object(answer) if len(answer) < MAX_BODY else {}
 
     async def _body(self, response: httpx.Response) -> bytes:
-        return self._hidden(await read_bounded(response))
-
-    def _hidden(self, data: bytes) -> bytes:
-        """Without our key: a backend that repeats what it was asked with must not bring it to logs and people."""
-        return data.replace(self._key, b"***") if len(self._key) >= _SHORTEST_KEY else data
+        """The beginning of a body, without our key."""
+        stream = self._secrets.stream()
+        return stream.feed(await read_bounded(response)) + stream.flush()
 
     def _at(self, path: str) -> httpx.URL:
         return self._url.copy_with(path=self._url.path.rstrip("/") + path)

@@ -113,12 +113,18 @@ class Redactor:
     overlap in the stream are covered as a whole and replaced by one placeholder.
     """
 
-    def __init__(self, secrets: Iterable[str | bytes] = ()) -> None:
+    def __init__(self, secrets: Iterable[str | bytes] = (), placeholder: bytes = PLACEHOLDER) -> None:
+        self._placeholder = placeholder
         encoded = (s.encode("utf-8", "surrogateescape") if isinstance(s, str) else s for s in secrets)
         self._secrets = tuple(sorted({s for s in encoded if s}, key=len, reverse=True))
         self._held = b""
         self._covered = 0
         """How many leading bytes of ``_held`` belong to a secret whose placeholder was given out already."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether something is held back."""
+        return bool(self._held)
 
     def feed(self, data: bytes) -> bytes:
         """What may be written now."""
@@ -150,7 +156,7 @@ class Redactor:
             if start >= end:
                 break
             if start >= covered:
-                out += (data[position:start], PLACEHOLDER)
+                out += (data[position:start], self._placeholder)
             covered = max(covered, stop)
             position = covered
         out.append(data[position:end])

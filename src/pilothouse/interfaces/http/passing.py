@@ -1,6 +1,7 @@
 """The chat document's flags, and its way back: conversations passed through to a backend as they come.
 
-Not a byte of them is looked at, in either direction; nothing of them is kept.
+What they say is not looked at, in either direction, and nothing of them is kept. Bytes come as they are, but for the
+backend's own key, which the backend keeps out of them where it stands in one piece.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from pilothouse.engine.chat_ports import Backend, PassesOn
+from pilothouse.engine.chat_ports import Backend, PassesOn, Unready
 from pilothouse.errors import Unavailable
 
 
@@ -30,6 +31,8 @@ ALL_ON = ChatFlags()
 async def pass_on(request: Request, backend: Backend) -> Response:
     """Hand a request on, and back whatever comes. Raises ``Unavailable`` where there is nobody to hand it to,
     ``BackendFailed``."""
+    if isinstance(backend, Unready):
+        raise Unavailable(f"nobody can answer: {backend.lacking}")
     if not isinstance(backend, PassesOn):
         raise Unavailable(
             "COPILOT_USE_SERVER_ORCHESTRATOR is off, so conversations are passed through to a `remote` backend; "

@@ -58,6 +58,22 @@ def test_text_arrives_in_pieces_and_ends_complete(wire: str) -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES)
+def test_a_key_that_the_model_repeats_in_pieces_is_hidden(wire: str) -> None:
+    with ModelServer([(say(f"It is {KEY}, said {KEY}"), call("look", {"q": KEY}))]) as server:
+        events = answer(config(server, wire), request())
+    assert "".join(one.text for one in of(Said, events)) == "It is ***, said ***"
+    assert "".join(one.delta for one in of(ToolArguments, events)).count("***") == 1
+    assert [one.arguments for one in of(ToolCalled, events)] == [{"q": "***"}]
+    assert KEY not in repr(events)
+
+
+def test_a_key_that_is_a_word_like_any_other_is_not_looked_for() -> None:
+    with ModelServer([say("You can use ollama.")]) as server:
+        events = answer(config(server, api_key="ollama"), request())
+    assert "".join(one.text for one in of(Said, events)) == "You can use ollama."
+
+
+@pytest.mark.parametrize("wire", WIRES)
 def test_reasoning_has_its_bounds_and_is_not_the_answer(wire: str) -> None:
     with ModelServer([(think("let me see"), say("Yes."))]) as server:
         events = answer(config(server, wire), request())

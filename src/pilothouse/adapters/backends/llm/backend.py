@@ -13,10 +13,12 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pilothouse.adapters.backends.hidden import hidden
 from pilothouse.adapters.backends.llm.config import LlmConfig, check
 from pilothouse.core.chat.backend import BackendEvent
 from pilothouse.core.chat.calls import Features
 from pilothouse.core.chat.effects import AbortBackend, AnswerBackend, MakeTitle, SteerBackend
+from pilothouse.core.chat.hiding import Secrets
 from pilothouse.core.chat.request import BackendRequest, ChatModel, ToolReport
 from pilothouse.errors import BackendFailed, Unavailable
 
@@ -28,6 +30,9 @@ T = TypeVar("T")
 
 LISTING_S = 30.0
 TITLE_S = 60.0
+_SHORTEST_KEY = 16
+"""Characters of the shortest key that is taken out of what a model says. Services give longer ones; endpoints of the
+user's own take anything, such as ``ollama``, which stands in many an answer."""
 
 
 class LlmBackend:
@@ -45,12 +50,13 @@ class LlmBackend:
             raise Unavailable("language models need a package that is not installed: pip install 'pilothouse[llm]'")
         self._config = config
         self._priced = priced
+        self._secrets = Secrets([config.api_key], _SHORTEST_KEY)
         self._answering: Answering | None = None
         self._opening = asyncio.Lock()
 
     async def call(self, request: BackendRequest) -> AsyncIterator[Sequence[BackendEvent]]:
         answering = await self._open()
-        async with aclosing(answering.answer(request)) as batches:
+        async with aclosing(hidden(answering.answer(request), self._secrets)) as batches:
             async for batch in batches:
                 yield batch
 
@@ -68,7 +74,8 @@ class LlmBackend:
 
     async def title(self, make: MakeTitle) -> str:
         answering = await self._open()
-        return await self._within(TITLE_S, answering.title(make.message, make.model))
+        title = await self._within(TITLE_S, answering.title(make.message, make.model))
+        return str(self._secrets.hide(title))
 
     async def models(self) -> list[ChatModel]:
         answering = await self._open()
