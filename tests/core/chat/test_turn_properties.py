@@ -12,14 +12,14 @@ from tests.support.turns import KIND, TOOLS, TURN, Turn, say
 
 from pilothouse.core.chat import backend as b
 from pilothouse.core.chat.answers import OPTIONS
-from pilothouse.core.chat.blocks import content_of, messages_of
+from pilothouse.core.chat.blocks import blocks_of, content_of, messages_of
 from pilothouse.core.chat.calls import BackendEnd, CallStatus, Features, OnApproval
 from pilothouse.core.chat.effects import CallBackend, CallEnded, RunTool, Title, TookTooLong
 from pilothouse.core.chat.events import BackendAborted, BackendEnded, TitleUpdated, UsageRecorded
 from pilothouse.core.chat.inputs import Confirm, Heard, Steer
 from pilothouse.core.chat.result import result_of
 from pilothouse.core.chat.shown import Shown
-from pilothouse.core.chat.state import TextPart, TurnState
+from pilothouse.core.chat.state import SteeringPart, TextPart, TurnState
 from pilothouse.core.chat.tool_events import PermitRemembered, ToolEnded, ToolReported, ToolStarted
 from pilothouse.core.run.contract import Ended, Failed, Timer, TimeUp
 from pilothouse.core.run.events import Recorded, RunCanceled, RunRecovered, RunResumed
@@ -295,6 +295,11 @@ def _fold_again(turn: Turn) -> None:
             messages_of(state)
             result_of(state)
     assert _joined(state) == _joined(turn.state)
+    kept = blocks_of(state)
+    for part in state.parts:
+        if not isinstance(part, SteeringPart):
+            part.block = None
+    assert blocks_of(state) == kept, "a block was kept that has changed since"
     legs = sum(isinstance(r.event, RunResumed) for r in turn.log) + 1
     assert ends == legs - (turn.lifecycle() not in TERMINAL)
     assert sum(isinstance(r.event, BackendEnded) for r in turn.log) <= turn.kinds().count("BACKEND_CALLED")

@@ -47,15 +47,21 @@ def messages_of(state: TurnState) -> tuple[Message, Message]:
 
 
 def _block(part: Part) -> Block:
-    match part:
-        case TextPart(thinking=True):
-            return ThinkingBlock(text=part.text, call=part.call, lane=part.lane, ended=part.ended)
-        case TextPart():
-            return TextBlock(text=part.text, call=part.call, lane=part.lane)
-        case SteeringPart():
-            return SteeringBlock(id=part.id, text=part.text, call=part.call)
-        case ToolCall():
-            return tool_block(part)
+    """Of what does not change any more it is made once: every request of a turn brings all there is."""
+    if isinstance(part, SteeringPart):
+        return SteeringBlock(id=part.id, text=part.text, call=part.call)
+    if part.block is not None:
+        return part.block
+    block = tool_block(part) if isinstance(part, ToolCall) else _text_block(part)
+    if part.over if isinstance(part, ToolCall) else part.ended:
+        part.block = block
+    return block
+
+
+def _text_block(part: TextPart) -> TextBlock | ThinkingBlock:
+    if part.thinking:
+        return ThinkingBlock(text=part.text, call=part.call, lane=part.lane, ended=part.ended)
+    return TextBlock(text=part.text, call=part.call, lane=part.lane)
 
 
 def tool_block(call: ToolCall) -> ToolBlock:

@@ -41,6 +41,7 @@ def _known(state: TurnState, call_id: str, lane: str = "") -> ToolCall:
             tail.ended = True
         if state.last is not None:
             state.last.heard = True
+    call.block = None
     return call
 
 

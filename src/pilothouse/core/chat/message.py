@@ -13,7 +13,7 @@ import msgspec
 from pilothouse.core.chat.calls import CallStatus, GivenResult, RunBy
 
 
-class TextBlock(msgspec.Struct, kw_only=True, rename="camel", tag_field="type", tag="text"):
+class TextBlock(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="text"):
     """``call``: with which request to the backend it came, from 1."""
 
     text: str
@@ -21,14 +21,14 @@ class TextBlock(msgspec.Struct, kw_only=True, rename="camel", tag_field="type", 
     lane: str = ""
 
 
-class ThinkingBlock(msgspec.Struct, kw_only=True, rename="camel", tag_field="type", tag="thinking"):
+class ThinkingBlock(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="thinking"):
     text: str
     call: int = 1
     lane: str = ""
     ended: bool = False
 
 
-class ToolBlock(msgspec.Struct, kw_only=True, rename="camel", tag_field="type", tag="tool_call"):
+class ToolBlock(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="tool_call"):
     """Times are milliseconds since the epoch."""
 
     id: str
@@ -46,7 +46,7 @@ class ToolBlock(msgspec.Struct, kw_only=True, rename="camel", tag_field="type", 
     runs: tuple[str, ...] = ()
 
 
-class SteeringBlock(msgspec.Struct, kw_only=True, rename="camel", tag_field="type", tag="steering"):
+class SteeringBlock(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="steering"):
     """Something the user said meanwhile. ``call``: the request that it went with; 0: it has not been heard yet."""
 
     id: str

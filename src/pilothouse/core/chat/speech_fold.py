@@ -51,8 +51,7 @@ def _new_part(state: TurnState, lane: str, *, thinking: bool) -> TextPart:
     if state.last is not None:
         state.last.heard = True
         number = state.last.number
-    before = state.tails.get(lane)
-    if before is not None and before.thinking:
+    if (before := state.tails.get(lane)) is not None:
         before.ended = True
     part = state.tails[lane] = TextPart(number, lane, thinking)
     state.parts.append(part)
@@ -73,7 +72,8 @@ def _lane_opened(state: TurnState, event: LaneOpened, at: int) -> None:
 
 def _lane_closed(state: TurnState, event: LaneClosed, at: int) -> None:
     state.open_lanes.pop(event.tool_call_id, None)
-    state.tails.pop(event.tool_call_id, None)
+    if (tail := state.tails.pop(event.tool_call_id, None)) is not None:
+        tail.ended = True
 
 
 def _structured(state: TurnState, event: StructuredResult, at: int) -> None:

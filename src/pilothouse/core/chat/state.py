@@ -13,6 +13,7 @@ from pilothouse.core.chat.call_states import OVER, check_move
 from pilothouse.core.chat.calls import BackendEnd, CallReason, CallStatus, Offered, RunBy
 from pilothouse.core.chat.effects import AnswerBackend
 from pilothouse.core.chat.events import TurnReceived
+from pilothouse.core.chat.message import Block
 from pilothouse.core.run.contract import Effect, Timer
 from pilothouse.core.run.state import Common
 from pilothouse.core.run.usage import Tally
@@ -21,13 +22,16 @@ from pilothouse.core.tools.spec import Permit
 
 @dataclass(slots=True)
 class TextPart:
-    """Text of one lane, or a thought (``thinking``), that nothing else of its lane interrupts."""
+    """Text of one lane, or a thought (``thinking``), that nothing else of its lane interrupts. ``ended``: no more text
+    goes to it."""
 
     call: int
     lane: str = ""
     thinking: bool = False
     ended: bool = False
     pieces: list[str] = field(default_factory=list)
+    block: Block | None = field(default=None, compare=False, repr=False)
+    """What is read of it, once it has ended and somebody did."""
 
     @property
     def text(self) -> str:
@@ -63,6 +67,8 @@ class ToolCall:
     runs: tuple[str, ...] = ()
     started_at: int | None = None
     ended_at: int | None = None
+    block: Block | None = field(default=None, compare=False, repr=False)
+    """What is read of it, once it is over and somebody did; until something more is told of it."""
 
     def move(self, new: CallStatus) -> None:
         """Raises ``IllegalMove``."""
