@@ -106,7 +106,8 @@ async def _serve(settings: Settings, mode: str, announce: Callable[[str], None],
         if not ours:
             return  # another background owner was faster, and serves whoever asked for this one
         services = await stack.enter_async_context(assembled(settings))
-        guard, info = Guard(services.keys), OwnerInfo(os.getpid(), version(), mode, settings=mark)
+        guard = Guard(services.keys, agents=services.agent_tokens)
+        info = OwnerInfo(os.getpid(), version(), mode, settings=mark)
         flags = ChatFlags(settings.copilot_use_server_orchestrator, settings.copilot_enable_headless_api)
         api = make_api(services, guard, info, stop.set, flags=flags)
         local = Activity(guard.unix(api))

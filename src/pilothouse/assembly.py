@@ -43,6 +43,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
     from pilothouse.adapters.store.output import FileLogStore
     from pilothouse.adapters.system.clock import SystemClock
     from pilothouse.adapters.system.ids import Uuid7Ids
+    from pilothouse.adapters.system.secret import kept_secret
     from pilothouse.adapters.toolbox.integrations.api import Web
     from pilothouse.adapters.toolbox.integrations.every import integration_tools
     from pilothouse.adapters.toolbox.opening import ToolboxConfig, open_toolbox
@@ -50,6 +51,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
     from pilothouse.adapters.vault.opening import open_vault
     from pilothouse.adapters.vault.provider import HttpProvider
     from pilothouse.adapters.work.local import LocalExecutor
+    from pilothouse.core.auth.agent_tokens import SECRET_BYTES
     from pilothouse.core.auth.rates import per_minute
     from pilothouse.core.chat.kind import TurnKind
     from pilothouse.core.credentials.services import services
@@ -57,8 +59,10 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
     from pilothouse.core.run.agents import Permissions
     from pilothouse.engine.access import Access
     from pilothouse.engine.agent_known import KnownInLog
+    from pilothouse.engine.agent_tokens import AgentTokens
     from pilothouse.engine.agent_turns import AgentTurns
     from pilothouse.engine.agents import AgentCatalogue
+    from pilothouse.engine.callers import Callers
     from pilothouse.engine.chat_documents import ChatDocuments
     from pilothouse.engine.chat_history import ChatHistory
     from pilothouse.engine.chat_turns import ChatTurns
@@ -99,6 +103,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
         oauth = OAuth(credentials, HttpProvider(), clock, secrets.token_bytes)
         stack.push_async_callback(oauth.close)
         executor = await stack.enter_async_context(LocalExecutor(data_dir, epoch, settings.orphan_grace))
+        secret = await asyncio.to_thread(kept_secret, data_dir / "agent-tokens.key", SECRET_BYTES)
         git = GitAdapter()
         logs = FileLogStore(executor.outputs)
         tools = ToolRegistry(secrets=credentials, complete=False)
@@ -216,6 +221,8 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
             workflows=workflows,
             chats=chats,
             tools=tools,
+            tool_callers=Callers(supervisor, tools, chats, backend),
+            agent_tokens=AgentTokens(secret, supervisor),
             backend=backend,
             credentials=credentials,
             oauth=oauth,

@@ -26,6 +26,7 @@ from pilothouse.adapters.system.ids import Uuid7Ids
 from pilothouse.adapters.vault.memory import MemoryVault
 from pilothouse.adapters.vault.provider import HttpProvider
 from pilothouse.adapters.work.memory import MemoryExecutor, MemoryProgram, MemoryWarden
+from pilothouse.core.auth.agent_tokens import SECRET_BYTES
 from pilothouse.core.chat.kind import TurnKind
 from pilothouse.core.credentials.services import Given, services
 from pilothouse.core.plan.kind import PlanKind
@@ -34,8 +35,10 @@ from pilothouse.core.run.commands import Command
 from pilothouse.core.run.lifecycle import TERMINAL
 from pilothouse.engine.access import Access
 from pilothouse.engine.agent_known import KnownInLog
+from pilothouse.engine.agent_tokens import AgentTokens
 from pilothouse.engine.agent_turns import AgentTurns
 from pilothouse.engine.agents import AgentCatalogue
+from pilothouse.engine.callers import Callers
 from pilothouse.engine.chat_documents import ChatDocuments
 from pilothouse.engine.chat_history import ChatHistory
 from pilothouse.engine.chat_ports import Backend
@@ -58,6 +61,8 @@ from pilothouse.engine.turn_effects import TurnEffects
 from pilothouse.engine.workflows import Workflows
 
 REPO = "/repo"
+SECRET = b"s" * SECRET_BYTES
+"""What the tokens of agents are derived from."""
 PATIENCE_S = 10.0
 """Bound of every wait: how long a broken build may hang, not how long anything should take."""
 
@@ -186,6 +191,8 @@ class World:
                     workflows=workflows,
                     chats=chats,
                     tools=self.tools,
+                    tool_callers=Callers(supervisor, self.tools, chats, backend),
+                    agent_tokens=AgentTokens(SECRET, supervisor),
                     backend=backend,
                     credentials=credentials,
                     oauth=oauth,

@@ -164,6 +164,9 @@ class AgentTurns:
         except OSError as error:
             raise BackendFailed(f"the answer could not be handed over: {error}", transient=True) from error
 
+    async def caught_up(self, turn_id: str, call: int) -> None:
+        """Have the turn hear what the agent has told by now."""
+
     async def models(self) -> list[ChatModel]:
         """Raises ``BackendFailed``."""
         try:

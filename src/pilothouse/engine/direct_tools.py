@@ -14,7 +14,7 @@ from pilothouse.core.auth.policy import Action, require
 from pilothouse.core.auth.principals import Principal
 from pilothouse.core.chat.calls import Offered
 from pilothouse.core.tools.policy import Mode
-from pilothouse.core.tools.spec import Permit, ToolAnswer, ToolContext
+from pilothouse.core.tools.spec import Permit, ToolAnswer, ToolContext, ToolSpec
 from pilothouse.engine.chat_values import ChatView
 from pilothouse.engine.chats import Chats
 from pilothouse.engine.tools import ToolRegistry
@@ -27,6 +27,12 @@ class DirectTools:
     def __init__(self, chats: Chats, tools: ToolRegistry) -> None:
         self._chats = chats
         self._tools = tools
+
+    async def offered(self, principal: Principal) -> tuple[ToolSpec, ...]:
+        """By name: what ``run`` may be asked for outside any chat, where there is no workspace."""
+        offered = self._tools.offered(Mode.CHAT, user=await self._chats.permits(principal))
+        found = await self._tools.named(each.name for each in offered if each.permit is not Permit.DENY)
+        return tuple(spec for spec in found if not spec.of_workspace)
 
     async def run(
         self,

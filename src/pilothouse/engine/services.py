@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pilothouse.engine.access import Access
+from pilothouse.engine.agent_tokens import AgentTokens
 from pilothouse.engine.agents import AgentCatalogue
+from pilothouse.engine.callers import Callers
 from pilothouse.engine.chat_ports import Backend
 from pilothouse.engine.chats import Chats
 from pilothouse.engine.credentials import Credentials
@@ -37,6 +39,8 @@ class Services:
     workflows: Workflows
     chats: Chats
     tools: ToolRegistry
+    tool_callers: Callers
+    agent_tokens: AgentTokens
     backend: Backend
     credentials: Credentials
     oauth: OAuth

@@ -18,8 +18,9 @@ Tell = Callable[[str], Awaitable[None]]
 
 
 class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a call. ``result`` is a JSON value; ``error`` says why there is none. ``pending``: it goes on, but
-    nobody waits for it any more; ``error`` says how to learn of its end."""
+    """What came of a call. ``result`` is a JSON value. Of one that is not ``ok``, ``error`` says why, in words that a
+    model can act upon. ``pending``: it is no failure, it goes on, but nobody waits for it any more; ``error`` says how
+    to learn of its end."""
 
     ok: bool
     result: Any = None
@@ -38,5 +39,6 @@ class ToolCaller(Protocol):
         """Call a tool and wait for its outcome, however long a person takes to allow it. The same ``call_id`` twice is
         one call: whoever lost the answer asks again. Failures of a tool, and calls that nobody permits, are outcomes.
 
-        Raises ``NotFound`` for a tool that there is not, ``Refused`` as above, ``BadInput``."""
+        Raises ``NotFound`` for a tool that there is not, ``Refused`` as above, ``BadInput`` for arguments that are no
+        object or too large, ``Unavailable`` when this process lets go of it: the next one knows what came of it."""
         ...

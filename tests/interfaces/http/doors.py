@@ -57,7 +57,7 @@ async def inside(
     owner = OwnerInfo(os.getpid(), "1.2.3", mode)
     stepped_down: list[bool] = []
     async with (world or World()).engine() as services:
-        guard = Guard(services.keys)
+        guard = Guard(services.keys, agents=services.agent_tokens)
         app = make_api(
             services,
             guard,

@@ -35,6 +35,8 @@ class CallBackend(Effect, frozen=True, kw_only=True):
     """Names of the tools that the turn offers."""
     client_tools: tuple[ToolSpec, ...] = ()
     """Those of them that whoever sent the message executes."""
+    agent_tools: tuple[str, ...] = ()
+    """Those of them that an agent can have the server execute."""
     blocks: tuple[Block, ...]
     results: tuple[GivenResult, ...]
     answered: tuple[str, ...]

@@ -110,9 +110,21 @@ def leftovers(state: TurnState, last: Request) -> list[Event]:
         if not call.told:
             error = f"The arguments of {call.name or call.id} never came"
             events.append(ToolEnded(tool_call_id=call.id, status=CallStatus.ERROR, error=error, reason="incomplete"))
-        elif call.run_by is RunBy.BACKEND and last.end is BackendEnd.COMPLETE:
+        elif last.end is not BackendEnd.COMPLETE:
+            continue
+        elif call.run_by is RunBy.BACKEND:
             events.append(ToolEnded(tool_call_id=call.id, status=CallStatus.SUCCESS))  # it has, and said no more of it
+        elif _unheard_of(state, call):
+            events += [WaitClosed(wait_id=call.wait_id, scope=call.id)] if call.wait_id in state.common.waits else []
+            events.append(over(state, call, CallStatus.CANCELLED, "agent_ended", "The agent ended before it was begun"))
     return events
+
+
+def _unheard_of(state: TurnState, call: ToolCall) -> bool:
+    """Nobody hears of its end any more, and nothing was done yet."""
+    agents = state.facts.features.own_tools and call.run_by is RunBy.SERVER
+    begun = call.background or state.executing(call)
+    return agents and not begun and not for_others(state, call.run_by, call.name)
 
 
 # --- the backend ---
@@ -127,8 +139,7 @@ def _next(state: TurnState, last: Request) -> Sequence[Event]:
         return ()
     if last.end is BackendEnd.PAUSED:
         return _ask(state, CallReason.RESULTS, last.paused_at, last.pending)
-    features = state.facts.features
-    if not (features.reports or features.own_tools) and unbrought(state):
+    if not state.facts.features.reports and unbrought(state):
         return _ask(state, CallReason.RESULTS)
     if unheard(state):
         return _ask(state, CallReason.STEERING)
@@ -163,7 +174,9 @@ def _ask(state: TurnState, reason: CallReason, checkpoint_id: str = "", results:
 
 
 def unbrought(state: TurnState) -> list[str]:
-    """Calls with something to tell the backend that it has not been told."""
+    """Calls with something to tell the backend that it has not been told. An agent is told where it called."""
+    if state.facts.features.own_tools:
+        return []
     return [call.id for call in state.calls.values() if call.ours and call.answered and not call.brought]
 
 

@@ -14,6 +14,7 @@ from pilothouse.core.chat.effects import (
     SteerBackend,
 )
 from pilothouse.core.chat.events import BackendCalled, TurnSteered
+from pilothouse.core.chat.routing import for_agents
 from pilothouse.core.chat.state import (
     TITLE_KEY,
     ToolCall,
@@ -45,6 +46,7 @@ def call_backend(state: TurnState, event: BackendCalled, asked: CallReason) -> C
         mode=facts.mode,
         model=facts.model,
         tools=tuple(state.offered),
+        agent_tools=for_agents(state) if facts.features.own_tools else (),
         client_tools=tuple(one.spec for one in state.offered.values() if one.spec is not None),
         blocks=blocks_of(state),
         results=facts.tool_results,

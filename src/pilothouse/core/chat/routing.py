@@ -38,11 +38,13 @@ _ITS_OWN = frozenset({"go", "subagent"})
 def run_by(state: TurnState, said: ToolCalled, name: str) -> RunBy:
     """A tool that the turn offers is the server's to execute, whatever the backend has of the same name; unless it is
     an agent, whose tools are its own but for those it asks the server for."""
-    its_own = said.executor in _ITS_OWN or (state.facts.features.own_tools and said.executor != SERVER)
-    if its_own:
+    own_tools = state.facts.features.own_tools
+    if said.executor in _ITS_OWN or (own_tools and said.executor != SERVER):
         return RunBy.BACKEND
     if (offered := state.offered.get(name)) is not None:
         return RunBy.SERVER if offered.spec is None else RunBy.CLIENT
+    if own_tools:
+        return RunBy.SERVER  # where it is found that there is no such tool
     if name in SUBAGENTS or responds(name):
         return RunBy.BACKEND
     if said.executor == "client" or said.ui.get("clientExecutable") is True:
@@ -63,6 +65,16 @@ def permit(state: TurnState, name: str, runner: RunBy) -> Permit:
     if offered.permit is Permit.ASK and name in state.grants:
         return Permit.ALLOW
     return offered.permit
+
+
+def for_agents(state: TurnState) -> tuple[str, ...]:
+    """The tools of the turn that an agent can have the server execute: none where they are left to whoever sent the
+    message."""
+    if not state.facts.auto_execute:
+        return ()
+    return tuple(
+        offered.name for offered in state.offered.values() if offered.spec is None and offered.permit is not Permit.DENY
+    )
 
 
 def for_others(state: TurnState, runner: RunBy, name: str) -> bool:

@@ -100,7 +100,7 @@ class ToolBackgrounded(Event, frozen=True, kw_only=True, tag="TOOL_BACKGROUNDED"
 class ToolEnded(Event, frozen=True, kw_only=True, tag="TOOL_ENDED"):
     """A call is over. ``reason`` is a word for programs where the status alone does not say it: ``user_rejected``,
     ``timeout``, ``not_permitted``, ``needs_approval``, ``no_client``, ``stopped``, ``lost``, ``not_found``,
-    ``bad_arguments``, ``watchdog``, ``turn_failed``, ``incomplete``. ``known``: the backend
+    ``bad_arguments``, ``watchdog``, ``turn_failed``, ``incomplete``, ``agent_ended``. ``known``: the backend
     said so itself. ``report``: it waits to be told."""
 
     tool_call_id: str

@@ -1,7 +1,8 @@
 """Who is at the door: every request gets a principal here, or is turned away before anything looks at it.
 
 Two doors lead to one application. The Unix socket admits the user the server runs as and nobody else. TCP admits
-browsers that have logged in, from pages of this server only, and whoever shows an API key. What a principal may do is
+browsers that have logged in, from pages of this server only, and whoever shows an API key. Either admits the agents of
+turns that go on, to their tools. What a principal may do is
 not decided here. Plain ASGI, so that streams pass through untouched.
 """
 
@@ -19,6 +20,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pilothouse.core.auth.principals import THE_LOCAL_USER, Kind, Principal
+from pilothouse.engine.agent_tokens import AgentTokens
 from pilothouse.engine.keys import Keys
 from pilothouse.errors import Denied, PilothouseError, Unavailable
 from pilothouse.interfaces.http.credentials import key_in
@@ -30,6 +32,9 @@ from pilothouse.interfaces.http.problems import NoCredential, problem
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/login", "/api/login", "/api/oauth/{service}/callback"})
 _OPEN = re.compile("|".join(re.sub(r"\{\w+\}", "[^/]+", path) for path in sorted(OPEN_PATHS)))
 
+AGENTS_PATH = "/mcp"
+"""All that agents reach which answer turns."""
+
 _COOKIE_LIFE_S = 400 * 24 * 3600
 """As long as browsers allow; how long a session really lasts is the server's to say."""
 
@@ -37,8 +42,16 @@ _COOKIE_LIFE_S = 400 * 24 * 3600
 class Guard:
     """Guards both doors. ``listening`` must be told where TCP listens before that door lets anybody in."""
 
-    def __init__(self, keys: Keys, now: Callable[[], float] = time.monotonic, uid: int | None = None) -> None:
+    def __init__(
+        self,
+        keys: Keys,
+        now: Callable[[], float] = time.monotonic,
+        uid: int | None = None,
+        agents: AgentTokens | None = None,
+    ) -> None:
+        """``agents``: who recognises those that answer turns; without it nobody does."""
         self._keys = keys
+        self._agents = agents
         self._logins = Logins(now)
         self._uid = os.getuid() if uid is None else uid
         self._origins: Origins | None = None
@@ -75,7 +88,7 @@ class Guard:
             if scope.get("state", {}).get("peer_uid") != self._uid:
                 raise Denied("this socket belongs to another user")
             key = key_in(Headers(scope=scope))
-            return THE_LOCAL_USER if key is None else await self._keys.recognise(key)
+            return THE_LOCAL_USER if key is None else await self._recognise(key, scope["path"])
 
         return _Door(app, admit, self._stands)
 
@@ -89,7 +102,7 @@ class Guard:
             if (key := key_in(headers)) is not None:
                 # Browsers add cookies to what other sites make them send, but never a key: where it comes from does
                 # not matter. And whoever says who they are is not taken for somebody else when that is wrong.
-                return await self._keys.recognise(key)
+                return await self._recognise(key, scope["path"])
             self._origins.check(
                 scope["method"], headers.get("host", ""), headers.get("origin"), headers.get("sec-fetch-site")
             )
@@ -102,8 +115,22 @@ class Guard:
 
         return _Door(app, admit, self._stands)
 
+    async def _recognise(self, shown: str, path: str) -> Principal:
+        """Whose key that is, or which agent's token. Raises ``InvalidKey``, ``TooManyRequests``, ``Denied``."""
+        if self._agents is None or not self._agents.knows(shown):
+            return await self._keys.recognise(shown)
+        principal = await self._agents.recognise(shown)
+        if path != AGENTS_PATH:
+            raise Denied("an agent that answers a conversation reaches its tools, and nothing else")
+        return principal
+
     def _stands(self, principal: Principal) -> bool:
-        return principal.kind is not Kind.KEY or self._keys.stands(principal.key_id)
+        match principal.kind:
+            case Kind.KEY:
+                return self._keys.stands(principal.key_id)
+            case Kind.AGENT:
+                return self._agents is not None and self._agents.stands(principal)
+        return True
 
     def _session(self, headers: Headers) -> str | None:
         return cookie_parser(headers.get("cookie", "")).get(self._cookie)
