@@ -34,6 +34,7 @@ def test_a_vault_that_does_not_open_is_told_with_a_way_out_and_no_server_needs_i
     [
         ({}, True, "built-in guide"),
         ({"BACKEND": "script"}, False, "PILOTHOUSE_SCRIPT"),
+        ({"SCRIPT": "/nowhere/replies.yaml"}, False, "PILOTHOUSE_SCRIPT: /nowhere/replies.yaml cannot be read"),
         ({"BACKEND": "remote"}, False, "PILOTHOUSE_BACKEND_URL"),
         ({"BACKEND": "agent"}, False, "PILOTHOUSE_AGENT"),
         ({"AGENT": "nobody"}, False, "there is no agent 'nobody'"),
@@ -49,3 +50,19 @@ def test_who_answers_in_conversations_is_told_and_what_is_missing_for_it(
         monkeypatch.setenv(f"PILOTHOUSE_{name}", value)
     (check,) = [check for check in doctor(tmp_path) if check.name == "conversations"]
     assert (check.ok, told in check.detail, check.needed) == (ok, True, False), check
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"LLM_PROVIDER": "nobody"}, "PILOTHOUSE_LLM_PROVIDER"),
+        ({"AGENT": "codex", "LLM_PROVIDER": "ollama"}, "PILOTHOUSE_BACKEND"),
+    ],
+)
+def test_settings_that_cannot_be_meant_are_told_as_what_no_server_starts_with(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: dict[str, str], told: str
+) -> None:
+    for name, value in given.items():
+        monkeypatch.setenv(f"PILOTHOUSE_{name}", value)
+    (check,) = [check for check in doctor(tmp_path) if check.name == "conversations"]
+    assert (check.ok, told in check.detail, check.needed) == (False, True, True), check

@@ -36,7 +36,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
     on for the next owner. Raises ``Unavailable``."""
     from pilothouse.adapters.agents.environment import HostEnvironment
     from pilothouse.adapters.agents.local import LocalAgents
-    from pilothouse.adapters.backends.opening import open_backend
+    from pilothouse.adapters.backends.opening import open_backend_or_say
     from pilothouse.adapters.git.adapter import GitAdapter
     from pilothouse.adapters.signals.opening import open_signals
     from pilothouse.adapters.store.opening import open_event_store
@@ -113,7 +113,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
         history = ChatHistory(store, REGISTRY, chat_kind, chat_documents)
         config = backend_config(settings)
         backend: Backend
-        if config.chosen == "agent":
+        if config.chosen == "agent" and settings.agent:
             backend = AgentTurns(
                 settings.agent,
                 agents,
@@ -127,7 +127,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
                 permissions=Permissions(settings.agent_permissions),
             )
         else:
-            backend = await stack.enter_async_context(open_backend(config))
+            backend = await stack.enter_async_context(open_backend_or_say(config))
         perform_plan = PlanEffects(git, executor, clock, agents, logs)
         perform_turn = TurnEffects(backend, tools, chat_documents, history, clock)
         supervisor = await stack.enter_async_context(

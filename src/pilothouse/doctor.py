@@ -20,11 +20,18 @@ from pilothouse.assembly import backend_config
 from pilothouse.core.auth.principals import LOCAL
 from pilothouse.core.plan.spec import AgentSpec
 from pilothouse.engine.plans import GIT_NEEDED
-from pilothouse.errors import PilothouseError
+from pilothouse.errors import BadInput, PilothouseError, Unavailable
 from pilothouse.owner import private_dir, read_owner
 from pilothouse.settings import Settings, read_settings
 
 _NO_SERVER = "correct it: no server starts before that"
+_ANSWERING = {
+    "": "a built-in guide answers; to connect a model see docs/models.md",
+    "agent": "the agent {0.agent} answers",
+    "llm": "the model {0.llm_model} answers",
+    "remote": "a copilot backend answers, at {0.backend_url}",
+    "script": "a script answers, {0.script}",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,24 +86,23 @@ def _vault_check(where: Path, given: Settings) -> Check:
 def _answering_check(given: Settings) -> Check:
     """Whether the settings say who answers in conversations; nobody is asked whether they do."""
     name, fix = "conversations", "see docs/models.md"
+    config = backend_config(given)
     try:
-        config = backend_config(given)
-        match config.chosen:
-            case "":
-                return Check(
-                    name, True, "a built-in guide answers; to connect a model see docs/models.md", needed=False
-                )
-            case "agent":
-                asyncio.run(_local_agents(given).check(AgentSpec(agent=given.agent)))
-                return Check(name, True, f"the agent {given.agent} answers", needed=False)
-            case kind:
-                asyncio.run(_opened(config))
-    except PilothouseError as error:
+        asyncio.run(_named(given) if config.chosen == "agent" and given.agent else _opened(config))
+    except Unavailable as error:
         return Check(name, False, str(error), fix, needed=False)
-    if kind == "llm":
-        said = f"the model {given.llm_model} answers" if given.llm_model else "no model is chosen"
-        return Check(name, bool(given.llm_model), said, "set PILOTHOUSE_LLM_MODEL", needed=False)
-    return Check(name, True, f"a {kind} backend answers", needed=False)
+    except PilothouseError as error:
+        return Check(name, False, str(error), _NO_SERVER)
+    if config.chosen == "llm" and not given.llm_model:
+        return Check(name, False, "no model is chosen", "set PILOTHOUSE_LLM_MODEL", needed=False)
+    return Check(name, True, _ANSWERING[config.chosen].format(given), needed=False)
+
+
+async def _named(given: Settings) -> None:
+    try:
+        await _local_agents(given).check(AgentSpec(agent=given.agent))
+    except BadInput as error:
+        raise Unavailable(str(error)) from error  # a server starts all the same, and the first message is told
 
 
 async def _opened(config: BackendConfig) -> None:

@@ -48,7 +48,8 @@ def settings_mark() -> str:
         if name.startswith(_SETTINGS_BEGIN) and name != "PILOTHOUSE_DATA_DIR":
             digest.update(f"{name}={os.environ[name]}\0".encode("utf-8", "surrogateescape"))
     config = config_file()
-    for file in (config, config.with_name("prices.toml"), Path(".env")):
+    replies = [Path(script)] if (script := os.environ.get("PILOTHOUSE_SCRIPT")) else []
+    for file in (config, config.with_name("prices.toml"), Path(".env"), *replies):
         try:
             digest.update(b"%d:" % len(text := file.read_bytes()) + text)
         except OSError:

@@ -23,14 +23,15 @@ from tests.engine.conversations import (
     world,
 )
 
-from pilothouse.adapters.backends.memory import Hold, MemoryBackend, Step, by_call
+from pilothouse.adapters.backends.memory import Break, Hold, MemoryBackend, Step, by_call
+from pilothouse.adapters.backends.unready import UnreadyBackend
 from pilothouse.adapters.store.opening import open_event_store
 from pilothouse.core.chat.backend import Completed, ConversationKnown, Paused, Said
 from pilothouse.core.chat.calls import Features
 from pilothouse.core.tools.spec import Touches
 from pilothouse.engine.ports import EventStore
 from pilothouse.engine.services import Services
-from pilothouse.errors import Busy
+from pilothouse.errors import BackendFailed, Busy
 
 
 class Made(Protocol):
@@ -216,5 +217,28 @@ def test_another_backend_does_not_go_on_with_a_turn_but_with_its_chat(machine: M
             assert await ended(services, again.turn_id) == "succeeded"
             (request,) = backend_of(made).requests
             assert (request.conversation_id, len(request.history)) == ("", 2)
+
+    asyncio.run(journey())
+
+
+def test_a_turn_that_waits_for_a_backend_which_lacks_its_key_by_now_fails_with_that_and_goes_on_with_the_key(
+    machine: Made,
+) -> None:
+    async def journey() -> None:
+        made = machine(says=[Break(BackendFailed("gone"))], features=Features())
+        async with made.engine() as services:
+            sent = await say(services)
+            await ended(services, sent.turn_id)
+        whole = made.backend
+        made.backend = UnreadyBackend(whole.name, "a key is missing")
+        async with made.engine() as services:
+            await services.runs.control(sent.turn_id, "retry")
+            result = await services.chats.wait(sent.turn_id, THE_LOCAL_USER, 10.0)
+            assert (result.success, result.error) == (False, "a key is missing")
+        made.backend = MemoryBackend((Said("Hello."), Completed()))
+        async with made.engine() as services:
+            await services.runs.control(sent.turn_id, "retry")
+            result = await services.chats.wait(sent.turn_id, THE_LOCAL_USER, 10.0)
+            assert (result.success, result.content) == (True, "Hello.")
 
     asyncio.run(journey())

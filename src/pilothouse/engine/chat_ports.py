@@ -56,6 +56,14 @@ class Backend(Protocol):
 
 
 @runtime_checkable
+class Unready(Protocol):
+    """A backend that cannot be asked as the server is set up: no turn is begun with it."""
+
+    lacking: str
+    """What is missing, and what to do about it: one sentence for a person."""
+
+
+@runtime_checkable
 class PassesOn(Protocol):
     """A backend that clients may speak to themselves, in its own words."""
 

@@ -19,12 +19,12 @@ from pilothouse.core.tools.policy import Mode
 from pilothouse.core.tools.spec import Permit, ToolSpec
 from pilothouse.engine.chat_documents import ChatDocument, Titled
 from pilothouse.engine.chat_history import PastTurn
-from pilothouse.engine.chat_ports import Backend
+from pilothouse.engine.chat_ports import Backend, Unready
 from pilothouse.engine.chat_values import Send
 from pilothouse.engine.repos import Repos
 from pilothouse.engine.tools import ToolRegistry
 from pilothouse.engine.workflows import Workflows
-from pilothouse.errors import BadInput, NotFound
+from pilothouse.errors import BadInput, NotFound, Unavailable
 
 LONGEST_MESSAGE = 1_000_000
 """Characters."""
@@ -61,7 +61,10 @@ class Sending:
     async def settled(
         self, send: Send, chat: ChatDocument, last: PastTurn | None, principal: Principal
     ) -> ChatDocument:
-        """The conversation with what the message says of it. Raises ``BadInput``, ``NotFound``."""
+        """The conversation with what the message says of it. Raises ``BadInput``, ``NotFound``, ``Unavailable`` while
+        nobody can answer."""
+        if isinstance(self._backend, Unready):
+            raise Unavailable(f"nobody can answer: {self._backend.lacking}")
         check_size(send)
         changed = msgspec.structs.replace(
             chat,

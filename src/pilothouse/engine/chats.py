@@ -89,7 +89,7 @@ class Chats:
         conversation.
 
         Raises ``BadInput`` naming the field, ``NotFound`` for a chat or workflow, ``Busy`` while a turn of the chat is
-        live, ``NeedsScope``, ``Gone`` when this message was sent before and deleted."""
+        live, ``NeedsScope``, ``Gone`` when this message was sent before and deleted, ``Unavailable``."""
         check_size(send)
         if send.message_id is None:
             return await self._send(send, self._ids.new(), self._ids.new(), self._ids.new(), principal)

@@ -28,7 +28,7 @@ from pilothouse.core.chat.calls import CallReason, CallStatus, GivenResult
 from pilothouse.core.chat.effects import AnswerBackend, MakeTitle
 from pilothouse.core.chat.message import SteeringBlock, ToolBlock
 from pilothouse.core.chat.request import BackendRequest
-from pilothouse.errors import BackendFailed, BadInput
+from pilothouse.errors import BackendFailed, BadInput, Unavailable
 
 T = TypeVar("T")
 EXAMPLE = Path(__file__).parents[3] / "examples" / "copilot.replies.yaml"
@@ -206,7 +206,7 @@ def test_a_file_that_is_not_there_is_named() -> None:
         async with open_backend(BackendConfig(kind="script", script=Path("/nowhere/replies.yaml"))):
             pass
 
-    with pytest.raises(BadInput, match="/nowhere/replies"):
+    with pytest.raises(Unavailable, match="PILOTHOUSE_SCRIPT: /nowhere/replies"):
         run(act())
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.interfaces.http.doors import client_of, eventually, inside, run, served
 from tests.interfaces.http.keyed import key_of, keyed
 from tests.interfaces.http.talking import (
+    CHAT,
     HEADLESS,
     HOLD,
     NEVER,
@@ -27,6 +28,7 @@ from tests.interfaces.http.talking import (
 from tests.support.services import plan
 
 from pilothouse.adapters.backends.memory import Break
+from pilothouse.adapters.backends.unready import UnreadyBackend
 from pilothouse.core.auth.principals import THE_LOCAL_USER, Scope
 from pilothouse.core.auth.rates import Rate
 from pilothouse.core.chat.backend import ConversationKnown, Failed, Paused, Said, ToolCalled
@@ -52,6 +54,22 @@ def test_it_answers_401_without_an_api_key() -> None:
                 assert (found["content"], found["toolCalls"]) == ("", [])
                 wrong = await nobody.post(HEADLESS, json={"message": "hello"}, headers={"x-api-key": "sim_xxx"})
                 failure(wrong, 401, "invalid_key")
+
+    run(journey())
+
+
+def test_it_answers_503_with_the_reason_while_nobody_can_answer_and_begins_nothing() -> None:
+    async def journey() -> None:
+        world = talking()
+        world.backend = UnreadyBackend("llm", "a key is missing: set PILOTHOUSE_LLM_API_KEY")
+        async with inside(world) as at:
+            found = failure(await ask(at.client), 503, "unavailable")
+            assert found["error"] == "nobody can answer: a key is missing: set PILOTHOUSE_LLM_API_KEY"
+            for body in ({"message": "hello"}, {"message": "hello", "stream": False}):
+                streamed = await at.client.post(CHAT, json=body)
+                assert (streamed.status_code, streamed.json()["detail"]) == (503, found["error"])
+            assert (await at.client.get("/api/copilot/chats")).json() == {"chats": []}
+            assert (await at.client.get("/api/models")).json()["chatProblem"].startswith("a key is missing")
 
     run(journey())
 

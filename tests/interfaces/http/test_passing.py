@@ -15,6 +15,7 @@ from tests.support.services import World
 
 from pilothouse.adapters.backends.memory import Hold
 from pilothouse.adapters.backends.remote import RemoteBackend
+from pilothouse.adapters.backends.unready import UnreadyBackend
 from pilothouse.interfaces.http.api import ChatFlags
 
 OFF = ChatFlags(orchestrator=False)
@@ -44,6 +45,17 @@ def test_request_and_answer_are_handed_on_byte_for_byte() -> None:
             assert received.headers["x-api-key"] == "the-key"
             assert received.body == {"message": "hi", "anything": [1, 2]}
             assert (await at.client.get("/api/copilot/chats")).json() == {"chats": []}  # nothing is kept
+
+    run(journey())
+
+
+def test_a_backend_that_lacks_its_address_is_told_of_with_the_setting() -> None:
+    async def journey() -> None:
+        world = talking()
+        world.backend = UnreadyBackend("remote", "PILOTHOUSE_BACKEND_URL is missing")
+        async with inside(world, flags=OFF) as at:
+            refused = refusal(await at.client.post(CHAT, content=BODY), 503, "unavailable")
+            assert "PILOTHOUSE_BACKEND_URL" in str(refused["detail"])
 
     run(journey())
 

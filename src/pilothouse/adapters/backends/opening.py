@@ -1,18 +1,20 @@
 """Which backend a configuration means, opened for as long as the server lives.
 
-Owns the choice alone. Each backend is imported when it is chosen, because some bring heavy libraries that others do not
+Owns the choice alone, and what a choice lacks that was made in part. Each backend is imported when it is chosen, because some bring heavy libraries that others do not
 need.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from pilothouse.errors import BadInput
+from pilothouse.adapters.backends.unready import UnreadyBackend
+from pilothouse.errors import BadInput, Unavailable
 
 if TYPE_CHECKING:
     from pilothouse.adapters.backends.guide import GuideBackend
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from pilothouse.adapters.backends.script import ScriptBackend
 
     AnyBackend: TypeAlias = GuideBackend | LlmBackend | RemoteBackend | ScriptBackend
+
+log = logging.getLogger(__name__)
 
 KINDS = ("remote", "llm", "agent", "script")
 
@@ -44,15 +48,12 @@ class BackendConfig:
 
     @property
     def chosen(self) -> str:
-        """One of ``KINDS``, or empty for the guide. Raises ``BadInput`` where more than one is meant, or an agent that
-        is not named."""
+        """One of ``KINDS``, or empty for the guide. Raises ``BadInput`` where more than one is meant."""
         if self.kind:
             if self.kind not in KINDS:
                 raise BadInput(
                     f"{self.kind!r} is no backend", field="PILOTHOUSE_BACKEND", fix=f"one of {', '.join(KINDS)}"
                 )
-            if self.kind == "agent" and not self.agent:
-                raise BadInput("is missing", field="PILOTHOUSE_AGENT", fix="`pilothouse agents` lists them")
             return self.kind
         given = {
             "remote": self.url,
@@ -70,15 +71,17 @@ class BackendConfig:
 
 @asynccontextmanager
 async def open_backend(config: BackendConfig) -> AsyncIterator[AnyBackend]:
-    """Every kind but ``agent``. Leaving closes its connections.
+    """Every kind but an ``agent`` that is named. Leaving closes its connections.
 
-    Raises ``BadInput`` for a configuration that cannot be meant, ``Unavailable`` for one that needs something this
-    machine lacks."""
+    Raises ``BadInput`` for a configuration that cannot be meant, ``Unavailable`` for one that was made in part, or
+    needs something this machine lacks."""
     # Imported when chosen, each: a server pays at its start for no library but that of its own backend.
     match config.chosen:
         case "remote":
             from pilothouse.adapters.backends.remote import RemoteBackend  # noqa: PLC0415
 
+            if not config.url.strip():
+                raise _lacks("remote", "PILOTHOUSE_BACKEND_URL", "its address, like https://copilot.example.com")
             async with RemoteBackend.opened(config.url, config.api_key) as remote:
                 yield remote
         case "llm":
@@ -98,12 +101,34 @@ async def open_backend(config: BackendConfig) -> AsyncIterator[AnyBackend]:
             from pilothouse.adapters.backends.script import ScriptBackend  # noqa: PLC0415
 
             if config.script is None:
-                raise BadInput("is missing", field="PILOTHOUSE_SCRIPT", fix="name a file of replies")
-            yield ScriptBackend.read(config.script)
+                raise _lacks("script", "PILOTHOUSE_SCRIPT", "a file of replies (see docs/script-backend.md)")
+            try:
+                script = ScriptBackend.read(config.script)
+            except BadInput as error:  # the setting itself is right: a file is put right, or is there later
+                raise Unavailable(f"PILOTHOUSE_SCRIPT: {error}") from error
+            yield script
         case "":
             from pilothouse.adapters.backends.guide import GuideBackend  # noqa: PLC0415
 
             yield GuideBackend()
         case kind:
-            # An agent works within a turn as it does within a node, so the engine itself makes that one.
-            raise BadInput(f"{kind!r} is not opened like this", field="backend")
+            # An agent works within a turn as it does within a node, so the engine itself makes one that is named.
+            raise _lacks(kind, "PILOTHOUSE_AGENT", "one that `pilothouse agents` lists")
+
+
+@asynccontextmanager
+async def open_backend_or_say(config: BackendConfig) -> AsyncIterator[AnyBackend | UnreadyBackend]:
+    """The same, or what stands in for one that lacks something, of which the log tells: people who run plans need no
+    model. Raises ``BadInput``."""
+    async with AsyncExitStack() as stack:
+        backend: AnyBackend | UnreadyBackend
+        try:
+            backend = await stack.enter_async_context(open_backend(config))
+        except Unavailable as error:
+            log.warning("backend.unready: conversations are refused until the server is started with it: %s", error)
+            backend = UnreadyBackend(config.chosen, str(error))
+        yield backend
+
+
+def _lacks(kind: str, setting: str, what: str) -> Unavailable:
+    return Unavailable(f"PILOTHOUSE_BACKEND is {kind!r}, and {setting} is missing: set it to {what}")

@@ -67,7 +67,7 @@ class ScriptBackend:
         try:
             text = path.read_bytes()
         except OSError as error:
-            raise BadInput(f"{path} cannot be read: {error.strerror}", field="script") from None
+            raise BadInput(f"{path} cannot be read: {error.strerror}") from None
         return cls(read_replies(text, path.name))
 
     async def call(self, request: BackendRequest) -> AsyncIterator[Sequence[BackendEvent]]:

@@ -162,6 +162,6 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
     409: _failure("The chat is busy with another turn, `activeStreamId`"),
     429: _failure("The key is used too often"),
     500: _failure("It failed, and why; with what was said and done until then"),
-    503: _failure("The headless API is off"),
+    503: _failure("The headless API is off, or the server lacks what it needs to answer: `error` names the setting"),
     504: _failure("It took longer than `timeout`; with what was said and done until then"),
 }
