@@ -19,7 +19,7 @@ from pilothouse.core.chat.events import BackendAborted, BackendEnded, TitleUpdat
 from pilothouse.core.chat.inputs import Confirm, Heard, Steer
 from pilothouse.core.chat.result import result_of
 from pilothouse.core.chat.shown import Shown
-from pilothouse.core.chat.state import SteeringPart, TextPart, TurnState
+from pilothouse.core.chat.state import TextPart, TurnState
 from pilothouse.core.chat.tool_events import PermitRemembered, ToolEnded, ToolReported, ToolStarted
 from pilothouse.core.run.contract import Ended, Failed, Timer, TimeUp
 from pilothouse.core.run.events import Recorded, RunCanceled, RunRecovered, RunResumed
@@ -297,8 +297,7 @@ def _fold_again(turn: Turn) -> None:
     assert _joined(state) == _joined(turn.state)
     kept = blocks_of(state)
     for part in state.parts:
-        if not isinstance(part, SteeringPart):
-            part.block = None
+        part.block = None
     assert blocks_of(state) == kept, "a block was kept that has changed since"
     legs = sum(isinstance(r.event, RunResumed) for r in turn.log) + 1
     assert ends == legs - (turn.lifecycle() not in TERMINAL)

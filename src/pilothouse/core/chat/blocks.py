@@ -8,7 +8,7 @@ from pilothouse.core.chat.state import Part, SteeringPart, TextPart, ToolCall, T
 
 def blocks_of(state: TurnState) -> tuple[Block, ...]:
     """What the turn has brought so far, in the order in which each block began."""
-    return tuple(_block(part) for part in state.parts)
+    return tuple([part.block or _block(part) for part in state.parts])
 
 
 def content_of(state: TurnState) -> str:
@@ -48,20 +48,19 @@ def messages_of(state: TurnState) -> tuple[Message, Message]:
 
 def _block(part: Part) -> Block:
     """Of what does not change any more it is made once: every request of a turn brings all there is."""
-    if isinstance(part, SteeringPart):
-        return SteeringBlock(id=part.id, text=part.text, call=part.call)
-    if part.block is not None:
-        return part.block
-    block = tool_block(part) if isinstance(part, ToolCall) else _text_block(part)
+    block: Block
+    match part:
+        case TextPart(thinking=True):
+            block = ThinkingBlock(text=part.text, call=part.call, lane=part.lane, ended=part.ended)
+        case TextPart():
+            block = TextBlock(text=part.text, call=part.call, lane=part.lane)
+        case SteeringPart():
+            return SteeringBlock(id=part.id, text=part.text, call=part.call)
+        case ToolCall():
+            block = tool_block(part)
     if part.over if isinstance(part, ToolCall) else part.ended:
         part.block = block
     return block
-
-
-def _text_block(part: TextPart) -> TextBlock | ThinkingBlock:
-    if part.thinking:
-        return ThinkingBlock(text=part.text, call=part.call, lane=part.lane, ended=part.ended)
-    return TextBlock(text=part.text, call=part.call, lane=part.lane)
 
 
 def tool_block(call: ToolCall) -> ToolBlock:

@@ -97,6 +97,8 @@ class SteeringPart:
     id: str
     text: str
     call: int = 0
+    block: None = None
+    """It may yet go with another request."""
 
 
 Part: TypeAlias = TextPart | ToolCall | SteeringPart
