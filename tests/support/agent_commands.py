@@ -123,7 +123,7 @@ def codex(program: Path, job: Job) -> Command:
         command, *arguments = job.server
         server = {"command": command, "args": arguments, "default_tools_approval_mode": "approve"}
         for setting, value in server.items():
-            argv += ["-c", f"mcp_servers.{SERVER}.{setting}={json.dumps(value)}"]
+            argv += ["-c", f"mcp_servers.{SERVER}_tools.{setting}={json.dumps(value)}"]
     argv += ["resume", job.conversation] if job.resumed else []
     return Command((*argv, job.prompt), _environment(job, CODEX_HOME=str(home), FAKE_KEY=KEY))
 

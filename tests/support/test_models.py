@@ -282,6 +282,7 @@ def test_a_client_without_such_a_tool_fails_the_test() -> None:
         Tool("ours-make"),
         Tool("ours_make"),
         Tool("make", namespace="mcp__ours"),
+        Tool("make", namespace="mcp__ours_tools"),
     ],
     ids=lambda tool: tool.full_name,
 )

@@ -58,17 +58,22 @@ def absolute(path: str, asked: Asked) -> str:
 
 def served_by(server: str, asked: Asked) -> list[str]:
     """What the tools of a server that a client was given are called there, in the order in which it offers them."""
-    names = (re.fullmatch(rf"(?:mcp_+)?{re.escape(server)}[_.-]+(.+)", tool.full_name) for tool in asked.tools)
+    names = (re.fullmatch(rf"{_prefix(server)}(.+)", tool.full_name) for tool in asked.tools)
     return [name[1] for name in names if name]
 
 
 def _served(part: UseTool, tools: Sequence[Tool]) -> Call:
     """Clients write the server's name before the tool's, each in its way."""
-    name = re.compile(rf"(?:mcp_+)?{re.escape(part.server)}[_.-]+{re.escape(part.tool)}")
+    name = re.compile(rf"{_prefix(part.server)}{re.escape(part.tool)}")
     found = next((tool for tool in tools if name.fullmatch(tool.full_name)), None)
     if found is None:
         raise LookupError(f"no tool for {part} among {[tool.full_name for tool in tools]}")
     return Call(found.name, part.args, namespace=found.namespace)
+
+
+def _prefix(server: str) -> str:
+    """Of one client the server is not told by its own name, but by one that no server of the user's has."""
+    return rf"(?:mcp_+)?{re.escape(server)}(?:_tools_)?[_.-]+"
 
 
 def _offered(tools: Sequence[Tool], names: Sequence[str]) -> Tool | None:

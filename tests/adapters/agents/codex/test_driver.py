@@ -187,10 +187,10 @@ def test_a_server_of_tools_is_given_beside_the_users_own_and_its_tools_are_allow
     program, *arguments = sealed(given)
 
     assert {
-        f"mcp_servers.ours.command={json.dumps(program)}",
-        f"mcp_servers.ours.args={json.dumps(arguments, separators=(',', ':'))}",
-        'mcp_servers.ours.default_tools_approval_mode="approve"',
-        "mcp_servers.ours.tool_timeout_sec=86400",
+        f"mcp_servers.ours_tools.command={json.dumps(program)}",
+        f"mcp_servers.ours_tools.args={json.dumps(arguments, separators=(',', ':'))}",
+        'mcp_servers.ours_tools.default_tools_approval_mode="approve"',
+        "mcp_servers.ours_tools.tool_timeout_sec=86400",
     } <= set(launch.argv)
     assert "the-secret" not in str(launch)
 
@@ -201,7 +201,7 @@ def test_a_server_of_tools_changes_nothing_else(private: Path, permissions: Perm
     launch = CODEX.launch(work(private, tools=TOOLS, permissions=permissions))
 
     def others(argv: tuple[str, ...]) -> list[str]:
-        return [word for word in argv if word != "-c" and not word.startswith("mcp_servers.ours.")]
+        return [word for word in argv if word != "-c" and not word.startswith("mcp_servers.ours_tools.")]
 
     assert others(launch.argv) == others(without.argv)
     assert (launch.env, launch.stdin, launch.hosts) == (without.env, without.stdin, without.hosts)

@@ -286,10 +286,10 @@ def test_calls_of_the_server_it_was_given_are_passed_over_but_counted() -> None:
 def test_calls_of_servers_of_the_users_own_are_told(tools: ToolServer | None) -> None:
     run = replay(CODEX, "served", tools=tools)
 
-    assert {tool.tool for tool in run.of(ToolStarted)} == {"pilothouse.echo", "pilothouse.refuse", "shell"}
+    assert {tool.tool for tool in run.of(ToolStarted)} == {"pilothouse_tools.echo", "pilothouse_tools.refuse", "shell"}
     assert {tool.tool: tool.status for tool in run.of(ToolEnded)} == {
-        "pilothouse.echo": ToolStatus.SUCCEEDED,
-        "pilothouse.refuse": ToolStatus.FAILED,
+        "pilothouse_tools.echo": ToolStatus.SUCCEEDED,
+        "pilothouse_tools.refuse": ToolStatus.FAILED,
         "shell": ToolStatus.SUCCEEDED,
     }
     assert run.used.total.tool_calls == 3

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from pilothouse.adapters.agents.codex.reader import CodexReader
+from pilothouse.adapters.agents.codex.reader import CodexReader, known_as
 from pilothouse.adapters.agents.codex.usage import begin
 from pilothouse.adapters.agents.driver import AgentWork, Facts, Launch, Login, Program
 from pilothouse.adapters.agents.launching import PROXIES, host_of, prompt_of, refuse_foreign, unspoken
@@ -137,7 +137,7 @@ def _settings(work: AgentWork) -> dict[str, object]:
         found["features.plugins"] = False
         found["shell_environment_policy.exclude"] = [work.config.api_key_env or _KEY]
     if work.tools is not None:
-        found |= _served(work.tools.name, sealed(work))
+        found |= _served(known_as(work.tools), sealed(work))
     return found | _endpoint(work)
 
 

@@ -36,6 +36,7 @@ from pilothouse.core.run.agents import (
     Permissions,
     SessionStarted,
     ToolEnded,
+    ToolServer,
     ToolStarted,
     ToolStatus,
     Used,
@@ -59,7 +60,7 @@ class CodexReader:
     def __init__(self, work: AgentWork) -> None:
         self._run = work.run
         self._worktree = work.worktree
-        self._server = work.tools.name if work.tools is not None else None
+        self._server = known_as(work.tools) if work.tools is not None else None
         self._model = work.model or work.config.model
         self._confined = work.permissions is not Permissions.ALLOW
         self._thread = ""
@@ -200,6 +201,12 @@ class CodexReader:
         tool, _, _ = _TOOLS[item.type](item)
         output = item.error.message if item.error else shown(item.result)
         return (ToolEnded(call_id=item.id, tool=tool, status=_status(item), output=bounded(output)),)
+
+
+def known_as(server: ToolServer) -> str:
+    """What Codex is told that the server is called. A name that nobody else gives: settings of two servers of one name
+    are mixed, and where one is found at an address and the other is a program, it does not start at all."""
+    return f"{server.name}_tools"
 
 
 def _status(item: events.Item) -> ToolStatus:
