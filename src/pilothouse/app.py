@@ -93,10 +93,12 @@ async def _serve(settings: Settings, mode: str, announce: Callable[[str], None],
     from pilothouse.interfaces.http.api import ChatFlags, OwnerInfo, make_api
     from pilothouse.interfaces.http.guard import Guard
     from pilothouse.interfaces.http.server import serve as serve_http
+    from pilothouse.interfaces.mcp.door import McpDoor
 
     logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     if settings.log_level != "DEBUG":
-        logging.getLogger("httpx").setLevel(logging.WARNING)  # a line for each request to a backend
+        for each in ("httpx", "mcp"):  # a line for each request: to a backend, of an agent
+            logging.getLogger(each).setLevel(logging.WARNING)
     data_dir = private_dir(settings.data_dir)
     where = socket_path(data_dir)
     stop = asyncio.Event()
@@ -109,7 +111,8 @@ async def _serve(settings: Settings, mode: str, announce: Callable[[str], None],
         guard = Guard(services.keys, agents=services.agent_tokens)
         info = OwnerInfo(os.getpid(), version(), mode, settings=mark)
         flags = ChatFlags(settings.copilot_use_server_orchestrator, settings.copilot_enable_headless_api)
-        api = make_api(services, guard, info, stop.set, flags=flags)
+        mcp = McpDoor(services.tool_callers, info.version)
+        api = make_api(services, guard, info, stop.set, flags=flags, mcp=mcp)
         local = Activity(guard.unix(api))
 
         def ready(port: int | None) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import http.client
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from contextlib import closing, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
+from pilothouse.client.unix import SocketConnection
 from pilothouse.errors import Unavailable
 from pilothouse.owner import Owner, private_dir, read_owner, settings_mark
 
@@ -30,23 +30,6 @@ _LOG_LINES = 5
 GAVE_UP = "error: "
 """How an owner that cannot start begins the line that says why."""
 OWNER_COMMAND = (sys.executable, "-m", "pilothouse.app", "owner")
-
-
-class SocketConnection(http.client.HTTPConnection):
-    """HTTP over a Unix socket."""
-
-    def __init__(self, path: str, timeout: float) -> None:
-        super().__init__("localhost", timeout=timeout)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            self.sock.settimeout(self.timeout)
-            self.sock.connect(self._path)
-        except OSError:
-            self.sock.close()
-            raise
 
 
 def find_owner(data_dir: Path, warn: Callable[[str], None]) -> Owner:

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import httpx
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
-from tests.interfaces.mcp.callers import FakeCaller
 from tests.support.services import PATIENCE_S, World
 
 from pilothouse.engine.services import Services
@@ -65,7 +64,7 @@ async def inside(
             lambda: stepped_down.append(True),
             keepalive=keepalive,
             flags=flags or ChatFlags(),
-            mcp=mcp or McpDoor(lambda principal: FakeCaller(), owner.version),
+            mcp=mcp or McpDoor(services.tool_callers, owner.version),
         )
         async with client_of(from_user(guard.unix(app), os.getuid())) as client:
             yield Inside(services, guard, owner, app, client, stepped_down)

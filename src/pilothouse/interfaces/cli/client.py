@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from pilothouse.client.failures import ServerFailed, failure
-from pilothouse.client.owners import SocketConnection
+from pilothouse.client.unix import SocketConnection
 from pilothouse.errors import Unavailable
 
 PATIENCE = 30.0

@@ -19,8 +19,8 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType
 
-from pilothouse.client.owners import SocketConnection
 from pilothouse.client.sse import Decoder, Message
+from pilothouse.client.unix import SocketConnection
 from pilothouse.errors import PilothouseError, Unavailable
 from pilothouse.interfaces.cli.client import Client
 from pilothouse.interfaces.cli.owners import connect, live_owner

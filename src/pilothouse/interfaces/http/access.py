@@ -17,7 +17,7 @@ from pilothouse.core.auth.policy import Action
 from pilothouse.core.auth.principals import Kind
 from pilothouse.engine.access import Access
 from pilothouse.interfaces.http.credentials import HEADER
-from pilothouse.interfaces.http.guard import OPEN_PATHS, principal_of
+from pilothouse.interfaces.http.guard import AGENTS_PATH, OPEN_PATHS, principal_of
 
 _NODE = "/api/plans/{plan_id}/nodes/{node}"
 _WORKFLOW = "/api/workflows/{workflow_id}"
@@ -107,9 +107,6 @@ ROUTES: Mapping[str, Action] = MappingProxyType(
     }
 )
 
-FOR_AGENTS = frozenset({"POST /mcp"})
-"""Where an agent comes in that answers a turn. It has no scope; what it may do there, its turn says."""
-
 SCHEMES = (
     # For the OpenAPI document only: the guard has looked at the credential before any route is found.
     Security(APIKeyHeader(name=HEADER, scheme_name="apiKey", auto_error=False)),
@@ -124,10 +121,10 @@ def make_access(access: Access) -> Callable[[Request], Awaitable[None]]:
         path = request.scope["route"].path_format
         if path in OPEN_PATHS:
             return
-        principal, route = principal_of(request), f"{request.method} {path}"
-        if principal.kind is Kind.AGENT and route in FOR_AGENTS:
-            return
-        action, names = ROUTES.get(route, Action.CONTROL_SERVER), request.path_params
+        principal, names = principal_of(request), request.path_params
+        if principal.kind is Kind.AGENT and path == AGENTS_PATH:
+            return  # it has no scope: what it may do there, its turn says
+        action = ROUTES.get(f"{request.method} {path}", Action.CONTROL_SERVER)
         await access.require(principal, action, names.get("run_id") or names.get("plan_id"))
 
     return admitted

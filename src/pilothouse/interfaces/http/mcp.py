@@ -17,16 +17,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pilothouse.core.auth.principals import Principal
 from pilothouse.errors import BadInput, Unavailable
-from pilothouse.interfaces.http.guard import principal_of
+from pilothouse.interfaces.http.guard import AGENTS_PATH, principal_of
 from pilothouse.interfaces.http.problems import Malformed, problem
 from pilothouse.interfaces.http.sse import OpenStreams
 
-PATH = "/mcp"
 CALL_ID = "Pilothouse-Call-Id"
 AGAIN = "Pilothouse-Call-Again"
+"""Says that a server before this one was asked the same, and its answer was lost."""
 
 _CALL_ID = re.compile(r"[!-~]{1,128}")
-_LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 _LISTED = {"jsonrpc": "2.0", "id": 1, "result": {"tools": []}}
 _BODY = {
     "description": "One request or notification of JSON-RPC, as MCP defines it.",
@@ -42,8 +41,8 @@ _BODY = {
                     "method": {"type": "string"},
                     "params": {"type": "object"},
                 },
+                "examples": [{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}],
             },
-            "example": _LIST,
         }
     },
 }
@@ -77,7 +76,8 @@ class Speaker(Protocol):
     """Who answers MCP."""
 
     async def __call__(self, principal: Principal, call_id: str, *, again: bool = False) -> ASGIApp:
-        """An application for one request. ``again``: its answer was lost before. Raises ``Unavailable``."""
+        """An application for one request. ``again``: of a server before this one its answer was lost. Raises
+        ``Unavailable``, ``Denied``."""
         ...
 
 
@@ -89,7 +89,7 @@ def make_mcp(speaker: Speaker | None) -> APIRouter:
     router = APIRouter(tags=["mcp"])
     speak = speaker or _nobody
 
-    @router.post(PATH, responses=_RESPONSES, openapi_extra={"requestBody": _BODY, "parameters": _HEADERS})
+    @router.post(AGENTS_PATH, responses=_RESPONSES, openapi_extra={"requestBody": _BODY, "parameters": _HEADERS})
     async def mcp(request: Request) -> Response:
         """Tools for agents and editors, over the streamable HTTP transport of MCP, without sessions. An agent that
         answers a conversation is offered the tools of that conversation, anybody else those of a new one."""

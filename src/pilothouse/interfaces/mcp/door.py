@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from pilothouse.interfaces.mcp.serving import Answering
 
 
+class NotInstalled(Unavailable):
+    """Raised where the SDK is missing. To ask again changes nothing."""
+
+    code = "not_installed"
+
+
 class McpDoor:
     """Answers MCP for whoever is let in."""
 
@@ -31,7 +37,8 @@ class McpDoor:
 
     async def __call__(self, principal: Principal, call_id: str, *, again: bool = False) -> ASGIApp:
         """Who answers one message, as the body of a request. ``call_id`` names the call that it may make; ``again``:
-        it was asked before, and the answer was lost. Raises ``Unavailable`` without the SDK."""
+        a server before this one was asked for it, and its answer was lost. Raises ``NotInstalled`` without the SDK, and
+        what ``callers`` raises."""
         if self._answering is None:
             self._answering = await asyncio.to_thread(_load)
         return self._answering(self._callers(principal), principal, call_id, self._version, again=again)
@@ -43,5 +50,5 @@ def _load() -> type[Answering]:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "mcp":
             raise
-        raise Unavailable("MCP needs a package that is not installed: pip install 'pilothouse[mcp]'") from None
+        raise NotInstalled("MCP needs a package that is not installed: pip install 'pilothouse[mcp]'") from None
     return Answering

@@ -88,10 +88,8 @@ class Answering:
 
         try:
             if self._again and not self._remembers and not await self._repeatable(params.name):
-                return failure(
-                    f"The server was restarted while {params.name} was called: whether it was done is not known. "
-                    "Look before you call it again."
-                )
+                lost = f"the server was restarted while {params.name} was executed"
+                return failure(f"{lost}. It may have taken effect all the same: look before you call it again.")
             return result(await self._caller.call(self._call_id, params.name, params.arguments or {}, tell))
         except BadInput as error:
             return failure(str(error))  # no error of the protocol: models can mend it
