@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pilothouse.errors import Unavailable
-from pilothouse.owner import Owner, private_dir, read_owner, write_owner
+from pilothouse.owner import Owner, private_dir, read_owner, settings_mark, write_owner
 
 
 def test_an_owner_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -42,3 +42,12 @@ def test_a_directory_that_cannot_be_made_is_refused_in_words(tmp_path: Path) -> 
         assert read_owner(place) is None
         with pytest.raises(Unavailable):
             private_dir(place)
+
+
+def test_other_replies_of_a_script_mean_another_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replies = tmp_path / "replies.yaml"
+    monkeypatch.setenv("PILOTHOUSE_SCRIPT", str(replies))
+    missing = settings_mark()
+    replies.write_text("otherwise: []", encoding="utf-8")
+    there = settings_mark()
+    assert there == settings_mark() != missing

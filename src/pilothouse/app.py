@@ -25,6 +25,7 @@ from pilothouse.errors import PilothouseError, Unavailable
 from pilothouse.owner import Owner, owning, private_dir, read_owner, settings_mark, socket_path, write_owner
 
 if TYPE_CHECKING:
+    from pilothouse.engine.chat_ports import Warms
     from pilothouse.engine.services import Services
     from pilothouse.interfaces.http.activity import Activity
     from pilothouse.settings import Settings
@@ -89,6 +90,7 @@ def _alone(error: Exception) -> Exception:
 
 async def _serve(settings: Settings, mode: str, announce: Callable[[str], None], mark: str = "") -> None:
     """``mark``: what ``settings`` were read from, see ``settings_mark``."""
+    from pilothouse.engine.chat_ports import Warms
     from pilothouse.interfaces.http.activity import Activity
     from pilothouse.interfaces.http.api import ChatFlags, OwnerInfo, make_api
     from pilothouse.interfaces.http.guard import Guard
@@ -114,6 +116,9 @@ async def _serve(settings: Settings, mode: str, announce: Callable[[str], None],
         mcp = McpDoor(services.tool_callers, info.version)
         api = make_api(services, guard, info, stop.set, flags=flags, mcp=mcp)
         local = Activity(guard.unix(api))
+        is_ready = asyncio.Event()
+        if isinstance(services.backend, Warms):
+            await stack.enter_async_context(in_background(_warm(services.backend, is_ready)))
 
         def ready(port: int | None) -> None:
             if port is not None:
@@ -123,6 +128,7 @@ async def _serve(settings: Settings, mode: str, announce: Callable[[str], None],
             write_owner(data_dir, Owner(info.pid, info.version, str(where), mode, info.url, info.settings))
             if port is not None:
                 announce(f"{info.url}/login?token={guard.new_token()}")
+            is_ready.set()
 
         if mode == "background":
             idle = _end_when_idle(services, local, settings.idle_timeout, stop)
@@ -134,6 +140,15 @@ async def _serve(settings: Settings, mode: str, announce: Callable[[str], None],
         if services.supervisor.live and mode == "serve":
             left, grace = len(services.supervisor.live), settings.orphan_grace
             log.info("server.left: %d runs go on for %g s; start a server within that time to keep them", left, grace)
+
+
+async def _warm(backend: Warms, is_ready: asyncio.Event) -> None:
+    """Once the server is up: getting ready takes the time of a processor, which nobody should wait for."""
+    await is_ready.wait()
+    try:
+        await backend.warm()
+    except ImportError as error:
+        log.warning("backend.cold: the first message will say why it cannot be asked", exc_info=error)
 
 
 async def _end_when_idle(services: Services, activity: Activity, timeout: float, stop: asyncio.Event) -> None:

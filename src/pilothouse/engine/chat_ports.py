@@ -64,6 +64,15 @@ class Unready(Protocol):
 
 
 @runtime_checkable
+class Warms(Protocol):
+    """A backend whose first answer takes longer than others unless it was got ready before."""
+
+    async def warm(self) -> None:
+        """Get ready, without holding up anything else. Idempotent; cancelling it ends it."""
+        ...
+
+
+@runtime_checkable
 class PassesOn(Protocol):
     """A backend that clients may speak to themselves, in its own words."""
 

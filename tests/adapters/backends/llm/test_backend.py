@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import anthropic
@@ -373,3 +374,32 @@ def test_a_service_that_wants_a_key_is_not_opened_without_one(provider: str) -> 
 
 def test_the_key_is_not_part_of_what_is_shown_of_the_settings() -> None:
     assert KEY not in repr(LlmConfig(api_key=KEY))
+
+
+def test_getting_ready_asks_nobody_and_ends_between_two_pieces_when_it_is_cancelled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entered, may_go_on = threading.Event(), threading.Event()
+    imported: list[str] = []
+
+    def slowly(name: str) -> None:
+        imported.append(name)
+        entered.set()
+        assert may_go_on.wait(10)
+
+    async def act() -> None:
+        backend = LlmBackend(LlmConfig(base_url="http://127.0.0.1:1", model="m"), unpriced)
+        await backend.warm()
+        with monkeypatch.context() as patched:
+            patched.setattr("importlib.import_module", slowly)
+            cold = LlmBackend(LlmConfig(base_url="http://127.0.0.1:1", model="m"), unpriced)
+            warming = asyncio.create_task(cold.warm())
+            assert await asyncio.to_thread(entered.wait, 10)
+            warming.cancel()
+            await asyncio.wait((warming,))
+            may_go_on.set()
+            await cold.close()
+        await backend.close()
+
+    asyncio.run(act())
+    assert len(imported) == 1

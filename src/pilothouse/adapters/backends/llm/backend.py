@@ -1,7 +1,7 @@
 """The backend ``llm``: a language model answers, by whoever speaks one of the common wires.
 
-Stateless: each request of a turn brings the whole conversation. The model library is heavy, and imported on a thread
-when the first request comes, so that a server starts without it.
+Stateless: each request of a turn brings the whole conversation. The model library is heavy: a server starts without it,
+and imports it on a thread once it is up, or when the first request comes.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_HEAVY = ("openai", "anthropic", "pydantic_ai.models.openai", "pydantic_ai.models.anthropic")
+"""What takes long to import, piece by piece: whoever stops waiting waits for one of them at most."""
+_ANSWERING = "pilothouse.adapters.backends.llm.answering"
 LISTING_S = 30.0
 TITLE_S = 60.0
 _SHORTEST_KEY = 16
@@ -53,6 +56,10 @@ class LlmBackend:
         self._secrets = Secrets([config.api_key], _SHORTEST_KEY)
         self._answering: Answering | None = None
         self._opening = asyncio.Lock()
+
+    async def warm(self) -> None:
+        """Get ready for the first request, which is as quick as any other then."""
+        await self._open()
 
     async def call(self, request: BackendRequest) -> AsyncIterator[Sequence[BackendEvent]]:
         answering = await self._open()
@@ -90,7 +97,9 @@ class LlmBackend:
     async def _open(self) -> Answering:
         async with self._opening:
             if self._answering is None:
-                module = await asyncio.to_thread(importlib.import_module, "pilothouse.adapters.backends.llm.answering")
+                for name in _HEAVY:
+                    await asyncio.to_thread(importlib.import_module, name)
+                module = await asyncio.to_thread(importlib.import_module, _ANSWERING)
                 self._answering = module.Answering(self._config, self._priced)
             return self._answering
 
