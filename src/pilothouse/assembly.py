@@ -9,17 +9,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import importlib.util
 import logging
 import os
 import secrets
 import shutil
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pilothouse.errors import PilothouseError
-from pilothouse.owner import private_dir
+from pilothouse.owner import private_dir, socket_path
 
 if TYPE_CHECKING:
     from pilothouse.adapters.backends.opening import BackendConfig
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from pilothouse.settings import Settings
 
 log = logging.getLogger("pilothouse")
+
+_BRIDGE = (sys.executable, "-P", "-m", "pilothouse.interfaces.mcp.bridge")
+"""The server of tools that agents are given. Nothing of the directory that it is started in becomes part of it."""
 
 
 @asynccontextmanager
@@ -60,6 +65,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
     from pilothouse.engine.access import Access
     from pilothouse.engine.agent_known import KnownInLog
     from pilothouse.engine.agent_tokens import AgentTokens
+    from pilothouse.engine.agent_tools import AgentTools
     from pilothouse.engine.agent_turns import AgentTurns
     from pilothouse.engine.agents import AgentCatalogue
     from pilothouse.engine.callers import Callers
@@ -125,6 +131,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
                 folder=lambda chat_id: str(private_dir(private_dir(data_dir / "chats") / chat_id)),
                 remove=lambda chat_id: shutil.rmtree(data_dir / "chats" / chat_id, ignore_errors=True),
                 permissions=Permissions(settings.agent_permissions),
+                tools=AgentTools(tools, secret, _BRIDGE, str(socket_path(data_dir).absolute()), _why_no_tools()),
             )
         else:
             backend = await stack.enter_async_context(open_backend_or_say(config))
@@ -230,6 +237,12 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
         if not supervisor.live:  # a run between two commands needs the life of the warden that it was placed on
             with contextlib.suppress(PilothouseError):
                 await executor.shutdown(when_idle=True)
+
+
+def _why_no_tools() -> str:
+    if importlib.util.find_spec("mcp") is not None:
+        return ""
+    return "The agent goes without the tools of this server: for those, pip install 'pilothouse[mcp]'"
 
 
 def backend_config(settings: Settings) -> BackendConfig:

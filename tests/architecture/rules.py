@@ -51,7 +51,7 @@ ROOMS = {
 # fmt: off
 PURE = frozenset({
     "__future__", "abc", "base64", "binascii", "bisect", "codecs", "collections", "copy", "dataclasses",
-    "datetime", "difflib", "enum", "fnmatch", "functools", "graphlib", "hashlib", "heapq", "html",
+    "datetime", "difflib", "enum", "fnmatch", "functools", "graphlib", "hashlib", "heapq", "hmac", "html",
     "ipaddress", "itertools", "json", "keyword", "math", "operator", "posixpath", "re", "shlex",
     "string", "struct", "textwrap", "types", "typing", "unicodedata",
     "msgspec", "pydantic", "pydantic_core", "yaml",

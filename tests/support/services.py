@@ -36,6 +36,7 @@ from pilothouse.core.run.lifecycle import TERMINAL
 from pilothouse.engine.access import Access
 from pilothouse.engine.agent_known import KnownInLog
 from pilothouse.engine.agent_tokens import AgentTokens
+from pilothouse.engine.agent_tools import AgentTools
 from pilothouse.engine.agent_turns import AgentTurns
 from pilothouse.engine.agents import AgentCatalogue
 from pilothouse.engine.callers import Callers
@@ -82,6 +83,8 @@ class World:
         self.agent = ""
         """Of a machine whose conversations an agent answers: which one."""
         self.tools = ToolRegistry()
+        self.why_no_tools = ""
+        """Of a machine that can give its agent none of them."""
         self.vault = MemoryVault()
         self.outside: dict[str, Given] = {}
 
@@ -138,6 +141,7 @@ class World:
                     known_of=KnownInLog(store, REGISTRY),
                     folder=lambda chat_id: f"/chats/{chat_id}",
                     remove=lambda chat_id: None,
+                    tools=AgentTools(self.tools, SECRET, ("bridge",), "/owner.sock", self.why_no_tools),
                 )
             perform_turn = TurnEffects(backend, self.tools, documents, history, self.clock)
             async with supervising(

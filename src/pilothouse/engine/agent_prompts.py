@@ -20,6 +20,11 @@ MAX_HISTORY = 60_000
 MAX_PIECE = 20_000
 """Characters of one message, attachment or piece of context."""
 _ONLY_LOOKS = "Only look around: change no files, and run nothing that changes anything."
+_TOOLS = (
+    "You also have the tools of the server named `{server}`, which belong to this conversation: use them for whatever"
+    " is about workflows, plans and their runs (to look at, make, change, run or follow them), and for the services"
+    " that they name, rather than doing that by hand. Some of them wait until a person has allowed the call."
+)
 
 
 def message_of(call: CallBackend) -> str:
@@ -31,11 +36,14 @@ def message_of(call: CallBackend) -> str:
     return "\n\n".join([*_beside(call), call.message, *call.steering])
 
 
-def opening_of(call: CallBackend, history: Sequence[Message], folder: str, *, looks: bool) -> str:
-    """The same for an agent that has heard nothing yet."""
+def opening_of(call: CallBackend, history: Sequence[Message], folder: str, *, looks: bool, server: str = "") -> str:
+    """The same for an agent that has heard nothing yet. ``server``: the name of the one with this conversation's
+    tools."""
     told = [f"You answer a person in a conversation. Your working directory is `{folder}`; change files only there."]
     if looks:
         told.append(_ONLY_LOOKS)
+    if server:
+        told.append(_TOOLS.format(server=server))
     if call.headless:
         told.append("A program asks, and nobody is there to answer questions: decide, and say what you assumed.")
     said = _said(history)

@@ -8,10 +8,11 @@ so its memory of the conversation, live as long as the chat.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from pilothouse.core.chat.backend import BackendEvent, Completed
-from pilothouse.core.chat.calls import BackendEnd, Features
+from pilothouse.core.chat.calls import BackendEnd, CallReason, Features
 from pilothouse.core.chat.effects import AbortBackend, AnswerBackend, CallBackend, CallEnded, MakeTitle, SteerBackend
 from pilothouse.core.chat.inputs import Heard
 from pilothouse.core.chat.message import Message
@@ -19,13 +20,14 @@ from pilothouse.core.chat.request import BackendRequest, ChatModel, ToolReport
 from pilothouse.core.plan.effects import AnswerAgent, RunWork
 from pilothouse.core.plan.phases import Phase
 from pilothouse.core.plan.spec import AgentSpec
-from pilothouse.core.run.agents import AgentEnded, Permissions
+from pilothouse.core.run.agents import AgentEnded, Noted, Permissions
 from pilothouse.core.run.contract import Ended, Failed
 from pilothouse.core.tools.policy import Mode
 from pilothouse.engine.agent_known import Known
 from pilothouse.engine.agent_prompts import message_of, opening_of
+from pilothouse.engine.agent_tools import AgentTools
 from pilothouse.engine.agent_voice import Voice
-from pilothouse.engine.agent_work import AgentWork
+from pilothouse.engine.agent_work import AgentWork, Reading
 from pilothouse.engine.commands import Commands
 from pilothouse.engine.effects import Within
 from pilothouse.engine.ports import Agents, Clock, Executor, LogStore
@@ -35,8 +37,22 @@ NODE = "agent"
 """The node that a chat is to its agent."""
 _ONLY_LOOK = frozenset({Mode.RESEARCH, Mode.CREATE_PLAN, Mode.REVISE_PLAN})
 
+CATCH_UP_S = 5.0
+"""How long a call of the server's tools waits until the turn has heard what its agent told before it."""
+
+log = logging.getLogger(__name__)
+
 Before = Callable[[str, str], Awaitable[tuple[Message, ...]]]
 KnownOf = Callable[[str, int], Awaitable[Known]]
+
+
+class _AtWork:
+    """An agent at work, and how what it tells is heard."""
+
+    def __init__(self, work: RunWork, voice: Voice) -> None:
+        self.work = work
+        self.voice = voice
+        self.reading = Reading()
 
 
 class AgentTurns:
@@ -44,7 +60,7 @@ class AgentTurns:
 
     ``folder`` makes the directory of a chat without a workspace, ``remove`` removes it again; both block.
     ``permissions``: what becomes of its requests where it may change things. ``before``: what was said before a turn.
-    ``known_of``: how much of a request is in the log."""
+    ``known_of``: how much of a request is in the log. ``tools``: what it is given of the server's own."""
 
     name = "agent"
     features = Features(own_tools=True)
@@ -63,6 +79,7 @@ class AgentTurns:
         remove: Callable[[str], None],
         permissions: Permissions = Permissions.ASK,
         model: str = "",
+        tools: AgentTools | None = None,
     ) -> None:
         self._agent = agent
         self._work = AgentWork(Commands(executor, clock), agents, logs, clock)
@@ -75,29 +92,34 @@ class AgentTurns:
         self._logs = logs
         self._permissions = permissions
         self._model = model
-        self._asking: dict[tuple[str, int], RunWork] = {}
+        self._tools = tools
+        self._asking: dict[tuple[str, int], _AtWork] = {}
         """Agents at work, by turn and request."""
+        self._came = asyncio.Event()
+        """Set, and replaced, when there is one more."""
 
     async def perform(self, call: CallBackend, within: Within) -> CallEnded | Ended:
         """Have the agent answer, and tell the turn all of it. Answers only when no process of it is left."""
         try:
             work = await self._prepared(call, within)
             known = await self._known_of(call.turn_id, call.call) if call.adopted else None
+            notes = await self._notes(call)
         except ExecutorFailed as error:
             return _failed(f"the agent could not be started: {error}", transient=True)
         except PilothouseError as error:
             return _failed(str(error), code=error.code)
-        asked = (call.turn_id, call.call)
-        self._asking[asked] = work
         session = _session(self._agent, work.permissions)
 
         async def heard(said: tuple[BackendEvent, ...]) -> None:
             await within.tell(Heard(key=call.key, said=said))
 
         voice = Voice(heard, call=call.call, session=lambda id: session + id, known=known)
+        voice.tell(notes)
+        at_work = _AtWork(work, voice)
+        self._begin((call.turn_id, call.call), at_work)
         telling = asyncio.create_task(voice.run())
         try:
-            ended = await self._work.run(work, within, voice.tell)
+            ended = await self._work.run(work, within, voice.tell, at_work.reading)
             if isinstance(ended, AgentEnded):
                 voice.tell(ended.news)
             voice.end()
@@ -105,10 +127,22 @@ class AgentTurns:
             if isinstance(ended, AgentEnded) and ended.ok and not within.unwanted.is_set():
                 await heard((Completed(),))
         finally:
-            del self._asking[asked]
+            del self._asking[call.turn_id, call.call]
             telling.cancel()
             await asyncio.wait((telling,))
         return _outcome(ended, within)
+
+    def _begin(self, asked: tuple[str, int], at_work: _AtWork) -> None:
+        self._asking[asked] = at_work
+        self._came.set()
+        self._came = asyncio.Event()
+
+    async def _notes(self, call: CallBackend) -> list[Noted]:
+        """What a conversation is told of once, at its beginning. Raises what reading the log does."""
+        trouble = await self._tools.trouble(call) if self._tools and call.reason is CallReason.FIRST else ""
+        if not trouble or await self._before(call.turn_id, call.chat_id):
+            return []
+        return [Noted(text=trouble, level="warning")]
 
     async def _prepared(self, call: CallBackend, within: Within) -> RunWork:
         """Raises ``BadInput``, ``Unavailable``, ``ExecutorFailed``, and what reading the log does."""
@@ -118,10 +152,12 @@ class AgentTurns:
         folder = call.workspace or await asyncio.to_thread(self._folder, call.chat_id)
         resumes = _session(self._agent, permissions)
         remembers = call.conversation_id.startswith(resumes)
+        server = await self._tools.server(call) if self._tools is not None else None
         attempt, opening, place = f"{call.turn_id}/{call.call}", "", ""
         if not call.adopted:
             await self._agents.check(spec, permissions)
-            opening = opening_of(call, await self._before(call.turn_id, call.chat_id), folder, looks=looks)
+            before = await self._before(call.turn_id, call.chat_id)
+            opening = opening_of(call, before, folder, looks=looks, server=server.name if server else "")
             place = await self._executor.open(attempt, within.epoch)
         return RunWork(
             key=call.key,
@@ -143,13 +179,15 @@ class AgentTurns:
             adopted=call.adopted,
             permissions=permissions,
             session_id=call.conversation_id.removeprefix(resumes) if remembers else "",
+            tools=server,
         )
 
     async def answer(self, answer: AnswerBackend) -> None:
         """Raises ``BackendFailed``; one that passes while its agent has not been found again after a restart."""
-        work = self._asking.get((answer.turn_id, answer.call))
-        if work is None:
+        at_work = self._asking.get((answer.turn_id, answer.call))
+        if at_work is None:
             raise BackendFailed("the agent does not ask any more", transient=True)
+        work = at_work.work
         told = AnswerAgent(
             key=answer.key,
             output=work.output,
@@ -165,7 +203,16 @@ class AgentTurns:
             raise BackendFailed(f"the answer could not be handed over: {error}", transient=True) from error
 
     async def caught_up(self, turn_id: str, call: int) -> None:
-        """Have the turn hear what the agent has told by now."""
+        """Have the turn hear what the agent has told by now, because that came before what is heard next. Of one that
+        was taken over a moment ago too; but a call is not lost because the agent cannot be read."""
+        try:
+            async with asyncio.timeout(CATCH_UP_S):
+                while (at_work := self._asking.get((turn_id, call))) is None:
+                    await self._came.wait()
+                await at_work.reading.catch_up()
+                await at_work.voice.spoken()
+        except TimeoutError:
+            log.warning("agent.behind: what it told is heard late", extra={"run_id": turn_id})
 
     async def models(self) -> list[ChatModel]:
         """Raises ``BackendFailed``."""

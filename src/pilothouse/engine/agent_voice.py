@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 import msgspec
 
 from pilothouse.core.chat import backend as said
+from pilothouse.core.chat.routing import SERVER_CALLS
 from pilothouse.core.run.agents import (
     Asked,
     FileEdited,
@@ -51,11 +52,23 @@ class Voice:
         self._sums: dict[str, tuple[int, int, int]] = {}
         self._waiting: list[said.BackendEvent] = []
         self._bell = asyncio.Event()
-        self._over = False
+        self._over = self._silent = False
+        self._told = self._said = 0
+        """How many events there were, and how many of them are in the log."""
+        self._listening: list[tuple[int, asyncio.Future[None]]] = []
 
     def tell(self, news: Sequence[News]) -> None:
+        before = len(self._waiting)
         self._waiting.extend(event for one in news for event in self._events(one))
+        self._told += len(self._waiting) - before
         self._bell.set()
+
+    async def spoken(self) -> None:
+        """Until all that was told by now is in the log, or nothing will be any more."""
+        if self._said < self._told and not self._silent:
+            said: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._listening.append((self._told, said))
+            await said
 
     def end(self) -> None:
         """Nothing more comes."""
@@ -64,14 +77,27 @@ class Voice:
 
     async def run(self) -> None:
         """Tell the turn, until ``end``. Raises what ``heard`` does."""
-        while True:
-            await self._bell.wait()
-            self._bell.clear()
-            while self._waiting:
-                batch, self._waiting = self._waiting[:_AT_ONCE], self._waiting[_AT_ONCE:]
-                await self._heard(tuple(batch))
-            if self._over:
-                return
+        try:
+            while True:
+                await self._bell.wait()
+                self._bell.clear()
+                while self._waiting:
+                    batch, self._waiting = self._waiting[:_AT_ONCE], self._waiting[_AT_ONCE:]
+                    await self._heard(tuple(batch))
+                    self._said += len(batch)
+                    self._answer(self._said)
+                if self._over:
+                    return
+        finally:
+            self._silent = True
+            self._answer(self._told)
+
+    def _answer(self, said: int) -> None:
+        """Those who listened for no more than that."""
+        for number, listening in self._listening:
+            if number <= said and not listening.done():
+                listening.set_result(None)
+        self._listening = [(number, listening) for number, listening in self._listening if not listening.done()]
 
     def _events(self, news: News) -> Iterator[said.BackendEvent]:
         match news:
@@ -84,11 +110,11 @@ class Voice:
                 if new:
                     yield said.Thought(new)
             case ToolStarted():
-                yield said.ToolCalled(id=self._prefix + news.call_id, name=news.tool, arguments=_arguments(news))
+                yield said.ToolCalled(id=self._id(news.call_id), name=news.tool, arguments=_arguments(news))
             case ToolEnded():
                 ok = news.status is ToolStatus.SUCCEEDED
                 yield said.ToolAnswered(
-                    id=self._prefix + news.call_id,
+                    id=self._id(news.call_id),
                     name=news.tool,
                     success=ok,
                     result=news.output or None,
@@ -109,6 +135,11 @@ class Voice:
                 )
             case FileEdited() | Noted():
                 yield from self._noticed(news)
+
+    def _id(self, call_id: str) -> str:
+        """Unlike those of other requests, and of calls that the server executes."""
+        id = self._prefix + call_id
+        return f"own.{id}" if id.startswith(SERVER_CALLS) else id
 
     def _noticed(self, news: FileEdited | Noted) -> Iterator[said.Noticed]:
         if self._known.notices:

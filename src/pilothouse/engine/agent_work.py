@@ -68,11 +68,16 @@ class AgentWork:
         self._bounds = bounds
         self._max_line = max_line
 
-    async def run(self, effect: RunWork, within: Within, tell: Tell | None = None) -> AgentEnded | Failed | Ended:
+    async def run(
+        self, effect: RunWork, within: Within, tell: Tell | None = None, reading: Reading | None = None
+    ) -> AgentEnded | Failed | Ended:
         """Have the agent do its work, whoever started it. Answers ``AgentEnded``, or what ``Commands.run`` does for
-        one that was never started. ``tell`` takes its news instead of the log."""
+        one that was never started. ``tell`` takes its news instead of the log; ``reading`` is a hold on how far that
+        has come."""
         telling = Telling(effect, within, self._clock, self._agents.priced, self._bounds, tell)
         output = _Output(effect, self._agents, self._logs, telling, Lines(self._max_line))
+        if reading is not None:
+            reading.output = output
         key = command_key(within.run_id, effect.key)
         following = _Following(output, telling, self._clock, self._linger_s, partial(self._commands.end, key))
         ended = await self._commands.run(effect, within, self._agents.command, (following,))
@@ -85,6 +90,18 @@ class AgentWork:
         took = ended.ended_at - ended.started_at if ended.started_at else 0
         time = (Used(usage=Usage(wall_ms=took)),) if took > 0 else ()
         return msgspec.structs.replace(judged, exit=ended, news=telling.at_the_end((*judged.news, *time)))
+
+
+class Reading:
+    """For those who hear of an agent in another way than by what it prints."""
+
+    def __init__(self) -> None:
+        self.output: _Output | None = None
+
+    async def catch_up(self) -> None:
+        """Tell all that it has printed by now, as far as it can be read."""
+        if self.output is not None:
+            await self.output.catch_up()
 
 
 class _Output:
@@ -105,6 +122,8 @@ class _Output:
         """The agent has told its final event."""
         self._size = 0
         self._bell = asyncio.Event()
+        self._one_by_one = asyncio.Lock()
+        """Lines are understood in their order, whoever has them read."""
 
     @property
     def position(self) -> int:
@@ -126,11 +145,20 @@ class _Output:
                 await clock.sleep(_PATIENCE_S[-1])
                 await self.read()
 
-    async def read(self, most: int | None = None, *, lost: bool = False) -> None:
-        """Read on to where it has grown, or ``most`` bytes, and tell what is new. ``lost``: nobody says how far that
-        is, so look."""
+    async def catch_up(self) -> None:
+        """Read on to where it stands now, which the executor may not have told yet, and tell all of it."""
+        await self.read(look=True)
+        self._telling.flush()
+
+    async def read(self, most: int | None = None, *, look: bool = False) -> None:
+        """Read on to where it has grown, or ``most`` bytes, and tell what is new. ``look``: find out how far that
+        is."""
+        async with self._one_by_one:
+            await self._read(most, look)
+
+    async def _read(self, most: int | None, look: bool) -> None:
         try:
-            if lost:
+            if look:
                 self.grew(await self._logs.size(self._effect.output))
             end = self._size if most is None else min(self._size, self.position + most)
             await self._tell()
@@ -150,7 +178,7 @@ class _Output:
         pauses = iter(_PATIENCE_S)
         while True:
             before = self.position
-            await self.read(_READ_WHEN_UNWANTED, lost=exit.reason is ExitReason.LOST)
+            await self.read(_READ_WHEN_UNWANTED, look=exit.reason is ExitReason.LOST)
             if self._trouble:
                 if (pause := next(pauses, None)) is None:
                     return
@@ -158,13 +186,18 @@ class _Output:
             elif self.position in (before, self._size) or unwanted.is_set():
                 break
         if self.position >= self._size:
-            self._lines.finish()
-            await self._tell()
+            async with self._one_by_one:
+                self._lines.finish()
+                await self._tell()
         else:
             self._telling.line((Noted(text="… more in the raw output", level="warning"),), self.position)
 
     async def judge(self, exit: Exit) -> AgentEnded:
         """What is to be made of the end of its process."""
+        async with self._one_by_one:
+            return await self._judged(exit)
+
+    async def _judged(self, exit: Exit) -> AgentEnded:
         reader = await self._reading()
         if reader is not None and not self._trouble:
             try:

@@ -18,7 +18,7 @@ from pilothouse.core.auth.principals import Answering
 from pilothouse.core.chat.backend import ToolCalled
 from pilothouse.core.chat.inputs import Heard
 from pilothouse.core.chat.plain import plain
-from pilothouse.core.chat.routing import SERVER, for_agents
+from pilothouse.core.chat.routing import SERVER, SERVER_CALLS, for_agents
 from pilothouse.core.chat.state import TurnState, call_key
 from pilothouse.core.run.rows import RunRow
 from pilothouse.core.tools.spec import ToolSpec
@@ -36,16 +36,10 @@ MOST_CALLS = 1_000
 _TOO_MANY = f"The tools of this server were called {MOST_CALLS:,} times. Answer with what is known by now."
 _LOOK_EVERY_S = 1.0
 """Who waits for an end looks this often whether it can still come."""
-_PREFIX = "pilothouse-"
 
 R = TypeVar("R")
 
 CaughtUp = Callable[[str, int], Awaitable[None]]
-
-
-def is_ours(call_id: str) -> bool:
-    """Whether an id is one of those that are given here: no call of an agent's own may be called that."""
-    return call_id.startswith(_PREFIX)
 
 
 class TurnTools:
@@ -74,7 +68,7 @@ class TurnTools:
     def _id(self, call_id: str) -> str:
         """Whoever calls may call their calls anything; one request's are never another's."""
         said = f"{self._answering.call}\0{call_id}".encode("utf-8", "surrogatepass")
-        return _PREFIX + hashlib.sha256(said).hexdigest()[:32]
+        return SERVER_CALLS + hashlib.sha256(said).hexdigest()[:32]
 
     async def _make(self, said: ToolCalled) -> None:
         """Two at once with the same id are one call to the turn."""
@@ -133,7 +127,7 @@ def _found(answering: Answering, id: str, state: TurnState, row: RunRow) -> _Fou
 def _count(state: TurnState, _: RunRow) -> int:
     """How many calls of the agent at work are the server's."""
     number = state.last.number if state.last is not None else 0
-    return sum(is_ours(call.id) and call.call == number for call in state.calls.values())
+    return sum(call.id.startswith(SERVER_CALLS) and call.call == number for call in state.calls.values())
 
 
 def agents_part(specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pilothouse.core.chat.backend import ToolCalled
-from pilothouse.core.chat.calls import RunBy
-from pilothouse.core.chat.state import TurnState
+from pilothouse.core.chat.calls import OnApproval, RunBy
+from pilothouse.core.chat.state import ToolCall, TurnState
 from pilothouse.core.tools.spec import Permit
 
 SUBAGENTS = frozenset(
@@ -31,6 +31,8 @@ SUBAGENTS = frozenset(
 
 SERVER = "server"
 """The executor of a call that an agent made of the server's tools."""
+SERVER_CALLS = "pilothouse-"
+"""What the ids of such calls begin with, and those of no other call of an agent."""
 _RESPOND = "_respond"
 _ITS_OWN = frozenset({"go", "subagent"})
 
@@ -83,3 +85,23 @@ def for_others(state: TurnState, runner: RunBy, name: str) -> bool:
         return False
     offered = state.offered.get(name)
     return not state.facts.auto_execute or (offered is not None and offered.spec is not None)
+
+
+def may_begin(state: TurnState, call: ToolCall) -> bool:
+    """The server executes it, and nobody has to be asked."""
+    if call.run_by is not RunBy.SERVER or call.name not in state.offered or for_others(state, call.run_by, call.name):
+        return False
+    asks = call.permit is Permit.ASK and state.facts.on_approval is OnApproval.RUN
+    return asks or call.permit is Permit.ALLOW
+
+
+def decided_here(state: TurnState, call: ToolCall) -> bool:
+    """Something other than that is to become of it without anybody's doing."""
+    if for_others(state, call.run_by, call.name):
+        return False
+    match call.run_by:
+        case RunBy.BACKEND:
+            return responds(call.name)
+        case RunBy.CLIENT:
+            return state.facts.headless
+    return True
