@@ -190,7 +190,8 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
         for tool in (*toolbox, *of_the_engine, *shell_tools(executor, logs, shells, ids, str(epoch)), *of_services):
             tools.add(tool)
         tools.complete()
-        signals = open_signals(settings.redis_url)
+        mac = await asyncio.to_thread(kept_secret, data_dir / "signals.key", 32) if settings.redis_url else b""
+        signals = open_signals(settings.redis_url, mac)
         stack.push_async_callback(signals.close)
         confirmations = Confirmations(
             signals=signals,

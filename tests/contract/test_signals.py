@@ -1,4 +1,4 @@
-"""The contract of ``Signals``, within a process and through a real Redis server."""
+"""The contract of ``Signals``, within a process and through a real Redis server, signed and not."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tests.support.redis_server import redis_server
 
 from pilothouse.adapters.signals.memory import BACKLOG, MemoryPlace, MemorySignals
 from pilothouse.adapters.signals.over_redis import RedisSignals
+from pilothouse.adapters.signals.signed import SignedSignals
 from pilothouse.engine.chat_ports import Signals
 
 WITHIN_S = 30
@@ -19,14 +20,16 @@ Open = Callable[[], Signals]
 """Another process's end of the same signals."""
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", "signed", "redis", "signed-redis"])
 def open_end(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
-    if request.param == "memory":
+    if not request.param.endswith("redis"):
         place = MemoryPlace()
-        yield lambda: MemorySignals(place)
+        signed = request.param == "signed"
+        yield lambda: SignedSignals(MemorySignals(place), b"secret") if signed else MemorySignals(place)
         return
     with redis_server(tmp_path) as server:
-        yield lambda: RedisSignals(server.url)
+        signed = request.param == "signed-redis"
+        yield lambda: SignedSignals(RedisSignals(server.url), b"secret") if signed else RedisSignals(server.url)
 
 
 def on(open_end: Open, story: Callable[[Signals, Signals], Awaitable[None]]) -> None:

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import msgspec
 import pytest
 from tests.support.redis_server import RedisServer, redis_server
 
@@ -20,7 +19,7 @@ from pilothouse.core.run.rows import RunRow
 from pilothouse.core.run.waits import Wait, WaitKind
 from pilothouse.engine.chat_ports import Signals
 from pilothouse.engine.confirmations import CHANNEL, Confirmations, key
-from pilothouse.errors import BadInput, Refused, Unavailable
+from pilothouse.errors import BadInput, Refused, StoreFailed, Unavailable
 
 WITHIN_S = 30
 TURN, CALL = "turn-1", "call-1"
@@ -43,20 +42,27 @@ def decision(status: str = "accepted", by: str = "ann") -> Confirm:
 
 
 class Process:
-    """One process and the turns it drives. A turn takes the first decision about its call."""
+    """One process and the turns it drives, each with one call: somebody is to allow it; then it is running, which can
+    be sent to the background, and ends with what its executor tells."""
 
     def __init__(self, signals: Signals, *live: str, shared: bool = True) -> None:
         self.signals = signals
         self.live = set(live)
         self.told: list[Confirm] = []
+        self.troubles: list[Exception] = []
+        """Met by the next decisions, one each."""
         self.confirmations = Confirmations(
             signals=signals, tell=self.tell, drives=self.live.__contains__, waiting=self.waiting, shared=shared
         )
 
     async def tell(self, run_id: str, given: Confirm) -> None:
+        if self.troubles:
+            raise self.troubles.pop(0)
         if given.status == "nonsense":
             raise BadInput("'nonsense' is no decision", field="status")
-        if run_id not in self.live or self.told:
+        follows = {None: {"accepted", "rejected"}, "accepted": {"background", "success"}, "background": {"success"}}
+        last = self.told[-1].status if self.told else None
+        if run_id not in self.live or given.status not in follows.get(last, ()):
             raise Refused("the call has been decided: it is executing")
         self.told.append(given)
 
@@ -92,7 +98,7 @@ def test_a_decision_made_elsewhere_reaches_the_turn_and_is_in_its_log_on_return(
     async def story(driver: Process, other: Process) -> None:
         await other.confirmations.confirm(TURN, decision())
         assert driver.told == [decision()]
-        assert await other.signals.kept(key(TURN, CALL)) is not None
+        assert await other.signals.kept(key(TURN, CALL)) is None, "the log has it"
 
     two(open_end, story)
 
@@ -112,22 +118,79 @@ def test_of_decisions_made_everywhere_at_once_one_counts_and_the_others_are_told
     two(open_end, story)
 
 
-def test_who_executes_a_call_elsewhere_takes_it_and_then_tells_what_it_brought(
-    open_end: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_executes_a_call_elsewhere_takes_it_and_then_tells_what_it_brought(open_end: Open) -> None:
     async def story(driver: Process, other: Process) -> None:
-        async def tell(run_id: str, given: Confirm) -> None:
-            if [one.status for one in driver.told] not in ([], ["accepted"]):
-                raise Refused("the call is over")
-            driver.told.append(given)
-
-        monkeypatch.setattr(driver.confirmations, "_tell", tell)
         await other.confirmations.confirm(TURN, decision())
         await other.confirmations.confirm(TURN, decision("success"))
         with pytest.raises(Refused):
             await other.confirmations.confirm(TURN, decision("error"))
         assert [one.status for one in driver.told] == ["accepted", "success"]
-        assert await other.signals.kept(key(TURN, CALL)) is not None, "what counted stays"
+
+    two(open_end, story)
+
+
+def test_a_running_call_is_sent_to_the_background_from_any_process(open_end: Open) -> None:
+    async def story(driver: Process, other: Process) -> None:
+        await driver.confirmations.confirm(TURN, decision(by="bob"))
+        with pytest.raises(Refused):
+            await other.confirmations.confirm(TURN, decision("rejected"))
+        await other.confirmations.confirm(TURN, decision("background"))
+        with pytest.raises(Refused):
+            await other.confirmations.confirm(TURN, decision("background", by="cleo"))
+        assert [one.status for one in driver.told] == ["accepted", "background"]
+
+    two(open_end, story)
+
+
+@pytest.mark.parametrize("trouble", [StoreFailed("the disk is full"), Unavailable("closing"), RuntimeError("a bug")])
+def test_a_decision_that_could_not_be_taken_for_now_is_kept_and_counts_later(
+    open_end: Open, monkeypatch: pytest.MonkeyPatch, trouble: Exception
+) -> None:
+    monkeypatch.setattr("pilothouse.engine.confirmations.LOOK_EVERY_S", 0.02)
+
+    async def story(driver: Process, other: Process) -> None:
+        driver.troubles = [trouble] * 5
+        with pytest.raises(Unavailable):
+            await other.confirmations.confirm(TURN, decision())
+        while not driver.told:
+            await asyncio.sleep(0.01)
+        assert driver.told == [decision()]
+        while await other.signals.kept(key(TURN, CALL)) is not None:
+            await asyncio.sleep(0.01)
+
+    two(open_end, story)
+
+
+def test_a_decision_that_was_kept_first_counts_before_one_that_is_heard_of_first(
+    open_end: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pilothouse.engine.confirmations.ANSWER_WITHIN_S", 0.3)
+
+    async def story(driver: Process, other: Process) -> None:
+        driver.live.clear()
+        with pytest.raises(Unavailable, match="kept"):
+            await other.confirmations.confirm(TURN, decision("rejected"))
+        with pytest.raises(Refused, match="made before"):
+            await other.confirmations.confirm(TURN, decision())
+        driver.live.add(TURN)
+        with pytest.raises(Refused, match="decided"):
+            await other.confirmations.confirm(TURN, decision(by="cleo"))
+        assert driver.told == [decision("rejected")]
+
+    two(open_end, story)
+
+
+def test_what_lies_in_the_place_of_a_decision_and_is_none_is_cleared_away(open_end: Open) -> None:
+    async def story(driver: Process, other: Process) -> None:
+        for thing in (
+            b"nonsense",
+            b'{"turnId": "else", "confirm": {"toolCallId": "c", "status": "accepted", "by": ""}}',
+        ):
+            await other.signals.keep(key(TURN, CALL), thing, 60)
+            with pytest.raises(BadInput):
+                await other.confirmations.confirm(TURN, decision("nonsense"))
+            assert await other.signals.kept(key(TURN, CALL)) is None
+        await other.confirmations.confirm(TURN, decision())
 
     two(open_end, story)
 
@@ -150,18 +213,6 @@ def test_a_decision_that_the_turn_refuses_stands_in_nobodys_way(open_end: Open) 
         assert await other.signals.kept(key(TURN, CALL)) is None
         await other.confirmations.confirm(TURN, decision())
         assert driver.told == [decision()]
-
-    two(open_end, story)
-
-
-def test_a_decision_about_a_turn_that_is_driven_here_is_kept_for_those_who_ask_elsewhere(open_end: Open) -> None:
-    async def story(driver: Process, other: Process) -> None:
-        await driver.confirmations.confirm(TURN, decision())
-        kept = await other.signals.kept(key(TURN, CALL))
-        assert kept is not None
-        assert msgspec.json.decode(kept)["turnId"] == TURN
-        with pytest.raises(Refused):
-            await other.confirmations.confirm(TURN, decision("rejected"))
 
     two(open_end, story)
 

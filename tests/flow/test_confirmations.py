@@ -9,18 +9,20 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.support.flow import engine, run
 from tests.support.redis_server import RedisServer, redis_server
 from tests.support.services import happened
 
 from pilothouse.adapters.signals.over_redis import RedisSignals
+from pilothouse.adapters.signals.signed import SignedSignals
 from pilothouse.core.auth.principals import THE_LOCAL_USER
 from pilothouse.core.chat.calls import CallStatus, OnApproval
 from pilothouse.core.chat.inputs import Confirm
 from pilothouse.core.run.rows import RunRow
 from pilothouse.engine.chat_values import Send
-from pilothouse.engine.confirmations import Confirmations, key
+from pilothouse.engine.confirmations import CHANNEL, Confirmations, Decision, key
 from pilothouse.engine.services import Services
 from pilothouse.errors import Refused
 
@@ -61,15 +63,18 @@ async def asked(folder: Path) -> AsyncIterator[Asked]:
 
     (folder / "redis").mkdir()
     with redis_server(folder / "redis") as redis:
-        signals = RedisSignals(redis.url)
         async with engine(folder / "data", backend="script", script=script, redis_url=redis.url) as services:
             sent = await services.chats.send(Send(message="run it", on_approval=OnApproval.WAIT), THE_LOCAL_USER)
             await happened(services, sent.turn_id, "NEEDS_APPROVAL")
+            secret = (folder / "data" / "signals.key").read_bytes()
+            signals = SignedSignals(RedisSignals(redis.url), secret)
             elsewhere = Confirmations(
                 signals=signals, tell=refused, drives=lambda _: False, waiting=nothing, shared=True
             )
-            yield Asked(services, elsewhere, sent.turn_id, redis)
-        await signals.close()
+            try:
+                yield Asked(services, elsewhere, sent.turn_id, redis)
+            finally:
+                await signals.close()
 
 
 def decision(status: str) -> Confirm:
@@ -93,13 +98,26 @@ def test_a_call_that_was_decided_here_is_decided_for_everybody(tmp_path: Path) -
             await at.services.chats.confirm(THE_LOCAL_USER, "c1", "rejected")
             with pytest.raises(Refused):
                 await at.elsewhere.confirm(at.turn_id, decision("accepted"))
-            signals = RedisSignals(at.redis.url)
-            kept = await signals.kept(key(at.turn_id, "c1"))
-            assert kept is not None and b'"rejected"' in kept
-            await signals.close()
             assert await at.status() is CallStatus.REJECTED
 
     run(journey())
+
+
+def test_who_can_write_to_redis_allows_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+
+    async def journey() -> None:
+        async with asked(tmp_path) as at:
+            raw = RedisSignals(at.redis.url)
+            forged = msgspec.json.encode(Decision(turn_id=at.turn_id, confirm=decision("accepted")))
+            await raw.publish(CHANNEL, forged)
+            assert await raw.keep(key(at.turn_id, "c1"), forged, 60)
+            await raw.close()
+            await at.elsewhere.confirm(at.turn_id, decision("rejected"))
+            assert await at.status() is CallStatus.REJECTED
+
+    run(journey())
+    assert "signals.rejected" in caplog.text
 
 
 def test_without_redis_a_turn_that_is_driven_here_is_still_decided_and_the_log_says_so(

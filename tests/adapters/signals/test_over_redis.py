@@ -106,13 +106,13 @@ def test_a_server_that_takes_connections_and_says_nothing_is_asked_once_in_a_whi
 
 
 def test_without_an_address_there_is_no_server_and_with_a_wrong_one_it_is_said() -> None:
-    assert isinstance(open_signals(None), MemorySignals)
-    assert isinstance(open_signals(""), MemorySignals)
+    assert isinstance(open_signals(None, b""), MemorySignals)
+    assert isinstance(open_signals("", b""), MemorySignals)
     with pytest.raises(BadInput, match="PILOTHOUSE_REDIS_URL"):
-        open_signals("http://localhost")
+        open_signals("http://localhost", b"s")
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "redis.asyncio", None)
     with pytest.raises(Unavailable, match=r"pip install 'pilothouse\[redis\]'"):
-        open_signals("redis://localhost")
+        open_signals("redis://localhost", b"s")
