@@ -72,7 +72,11 @@ class Turn:
 
     def _withdraw(self) -> None:
         """What was admitted and never begun."""
-        while never := [key for key in KIND.unfinished(self.state) if key not in self.todo and key not in self.flying]:
+        while True:
+            todo = KIND.todo(self.state)
+            never = [key for key in KIND.unfinished(self.state) if key not in todo and key not in self.flying]
+            if not never:
+                return
             for key in never:
                 self._fold(KIND.decide(self.state, Outcome(key=key, result=NotStarted())))
             self._settle()

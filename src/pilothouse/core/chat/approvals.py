@@ -177,8 +177,9 @@ def policy(state: TurnState) -> list[Event]:
     """What need not be asked any more: a tool that was allowed for longer than once, and what an agent asks in a turn
     where nobody is to be asked."""
     events: list[Event] = []
-    for call in state.live.values() if state.grants else ():
-        if call.status is CallStatus.AWAITING_APPROVAL and call.name in state.grants:
+    for wait in state.common.waits.values() if state.grants else ():
+        call = state.calls.get(wait.scope)
+        if call is not None and call.wait_id == wait.id and call.name in state.grants:
             events += _decided(state, call, APPROVE, "an earlier answer", None, "")
     if state.facts.on_approval is not OnApproval.WAIT:
         decision = APPROVE if state.facts.on_approval is OnApproval.RUN else REFUSE

@@ -7,6 +7,7 @@ from typing import Any
 
 from pilothouse.core.chat import intents
 from pilothouse.core.chat.calls import CallStatus, RunBy
+from pilothouse.core.chat.routing import decided_here, may_begin
 from pilothouse.core.chat.state import (
     ToolCall,
     TurnState,
@@ -64,7 +65,7 @@ def _called(state: TurnState, event: ToolCalled, at: int) -> None:
     call.pieces.clear()
     if call.over:
         return  # its result came first
-    state.fresh[call.id] = call
+    _stand_by(state, call)
     if call.run_by is RunBy.BACKEND:
         call.move(CallStatus.EXECUTING)
         call.started_at = at
@@ -72,6 +73,16 @@ def _called(state: TurnState, event: ToolCalled, at: int) -> None:
         call.move(CallStatus.PENDING)
     if event.report:
         _report(state, call)
+
+
+def _stand_by(state: TurnState, call: ToolCall) -> None:
+    """What is to become of it here is decided for good by how it was told: most calls are never looked at again."""
+    state.ready.pop(call.id, None)
+    state.fresh.pop(call.id, None)
+    if may_begin(state, call):
+        state.ready[call.id] = call
+    elif decided_here(state, call):
+        state.fresh[call.id] = call
 
 
 def _asked(state: TurnState, event: NeedsApproval, at: int) -> None:
@@ -86,7 +97,7 @@ def _approved(state: TurnState, event: ToolApproved, at: int) -> None:
     call.permit = Permit.ALLOW
     if call.status is CallStatus.AWAITING_APPROVAL:
         call.move(CallStatus.PENDING)
-        state.fresh[call.id] = call
+        state.ready[call.id] = call
     else:  # whoever executes it elsewhere has begun
         call.move(CallStatus.EXECUTING)
         call.started_at = at
@@ -104,7 +115,7 @@ def _remembered(state: TurnState, event: PermitRemembered, at: int) -> None:
 
 def _started(state: TurnState, event: ToolStarted, at: int) -> None:
     call = state.calls[event.tool_call_id]
-    state.fresh.pop(call.id, None)
+    state.ready.pop(call.id, None)
     state.open.pop(tool_key(call.id, call.attempt), None)
     call.attempt, call.started_at = event.attempt, at
     call.move(CallStatus.BACKGROUND if call.background else CallStatus.EXECUTING)
@@ -128,8 +139,8 @@ def _ended(state: TurnState, event: ToolEnded, at: int) -> None:
     call.runs, call.ended_at = event.runs, at
     if event.known and state.last is not None:
         call.brought = state.last.number
-    state.live.pop(call.id, None)
-    state.fresh.pop(call.id, None)
+    for calls in (state.live, state.ready, state.fresh, state.leftover):
+        calls.pop(call.id, None)
     state.open.pop(tool_key(call.id, call.attempt), None)
     if event.workflow_id and not state.workflow_id:
         state.workflow_id = event.workflow_id

@@ -11,7 +11,7 @@ import msgspec
 from pilothouse.core.chat import intents
 from pilothouse.core.chat.answers import ALLOWING, APPROVE_ALWAYS
 from pilothouse.core.chat.call_fold import CALL_FOLDS
-from pilothouse.core.chat.calls import CallReason
+from pilothouse.core.chat.calls import BackendEnd, CallReason, RunBy
 from pilothouse.core.chat.effects import AnswerBackend, CallBackend, RunTool
 from pilothouse.core.chat.events import (
     BackendAborted,
@@ -22,10 +22,12 @@ from pilothouse.core.chat.events import (
     TurnReceived,
     TurnTimedOut,
 )
+from pilothouse.core.chat.routing import for_others
 from pilothouse.core.chat.speech_fold import SPEECH_FOLDS, close_tails
 from pilothouse.core.chat.state import (
     TITLE_KEY,
     Request,
+    ToolCall,
     TurnState,
     abort_key,
     answer_key,
@@ -224,8 +226,17 @@ def _ended(state: TurnState, event: BackendEnded, at: int) -> None:
     last.transient, last.retry_after_ms = event.transient, event.retry_after_ms
     last.paused_at, last.pending = event.checkpoint_id, event.pending
     state.open.pop(last.key, None)
+    state.leftover = {call.id: call for call in state.live.values() if _left_over(state, call, event.end)}
     close_tails(state)
     state.open_lanes.clear()
+
+
+def _left_over(state: TurnState, call: ToolCall, end: BackendEnd) -> bool:
+    """That it ends does not depend on anybody here, or nobody would hear of it."""
+    if end is not BackendEnd.COMPLETE:
+        return end is BackendEnd.PAUSED and not call.told
+    agents = state.facts.features.own_tools and not for_others(state, call.run_by, call.name)
+    return not call.told or call.run_by is RunBy.BACKEND or (agents and call.run_by is RunBy.SERVER)
 
 
 def _aborting(state: TurnState, event: BackendAborting, at: int) -> None:

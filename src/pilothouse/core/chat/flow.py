@@ -6,13 +6,14 @@ Every function answers events and changes nothing; each is asked again until not
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from pilothouse.core.chat.approvals import approval, over, policy
 from pilothouse.core.chat.calls import BackendEnd, CallReason, CallStatus, OnApproval, RunBy
 from pilothouse.core.chat.effects import RunTool
 from pilothouse.core.chat.endings import failure, looping, timed_out, why_cancelled
 from pilothouse.core.chat.events import BackendCalled, SteeringApplied
-from pilothouse.core.chat.routing import for_others, responds
+from pilothouse.core.chat.routing import for_others
 from pilothouse.core.chat.state import Request, ToolCall, TurnState, steer_key
 from pilothouse.core.chat.tool_events import ToolEnded, ToolStarted
 from pilothouse.core.run import control
@@ -54,45 +55,28 @@ def settle(state: TurnState) -> Sequence[Event]:
 
 
 def judge(state: TurnState) -> list[Event]:
-    """What becomes of calls that have been told and not been begun."""
-    if not state.fresh:
-        return []
-    room = MOST_AT_ONCE - sum(isinstance(effect, RunTool) for effect in state.open.values())
+    """What becomes of calls that have been told: those that may are begun while there is room."""
     events: list[Event] = []
-    for call in state.fresh.values():
-        if room <= 0 and call.name in state.offered and _may_begin(state, call):
-            continue
-        if (event := _judged(state, call)) is not None:
-            events.append(event)
-            room -= isinstance(event, ToolStarted)
-    return events
+    if state.ready:
+        room = MOST_AT_ONCE - sum(isinstance(effect, RunTool) for effect in state.open.values())
+        events += [ToolStarted(tool_call_id=call_id) for call_id in islice(state.ready, max(0, room))]
+    return [*events, *(_judged(state, call) for call in state.fresh.values())]
 
 
-def _judged(state: TurnState, call: ToolCall) -> Event | None:
-    """None: nothing becomes of it here, or not yet."""
-    facts = state.facts
+def _judged(state: TurnState, call: ToolCall) -> Event:
+    """Of a call that may not be begun as it is."""
     if call.run_by is RunBy.BACKEND:
-        return over(state, call, CallStatus.SUCCESS) if responds(call.name) else None
-    if for_others(state, call.run_by, call.name):
-        return None
+        return over(state, call, CallStatus.SUCCESS)  # it is an answer, and nothing to be executed
     if call.run_by is RunBy.CLIENT:
-        why = f"{call.name} runs in a client, and none is attached"
-        return over(state, call, CallStatus.SKIPPED, "no_client", why) if facts.headless else None
+        return over(state, call, CallStatus.SKIPPED, "no_client", f"{call.name} runs in a client, and none is attached")
     if call.name not in state.offered:
         return over(state, call, CallStatus.ERROR, "not_found", f"Tool not found: {call.name or call.id}")
-    if _may_begin(state, call):
-        return ToolStarted(tool_call_id=call.id)
     if call.permit is Permit.DENY:
         return over(state, call, CallStatus.SKIPPED, "not_permitted", f"{call.name} is not permitted here")
-    if facts.on_approval is OnApproval.WAIT:
+    if state.facts.on_approval is OnApproval.WAIT:
         return approval(state, call)
     how = f"{call.name} needs approval: allow it for the chat or always, or send with onApproval wait or run"
     return over(state, call, CallStatus.SKIPPED, "needs_approval", how)
-
-
-def _may_begin(state: TurnState, call: ToolCall) -> bool:
-    asks = call.permit is Permit.ASK and state.facts.on_approval is OnApproval.RUN
-    return asks or call.permit is Permit.ALLOW
 
 
 def end_rest(state: TurnState) -> list[Event]:
@@ -106,25 +90,16 @@ def end_rest(state: TurnState) -> list[Event]:
 def leftovers(state: TurnState, last: Request) -> list[Event]:
     """What a request left behind that had a good end."""
     events: list[Event] = [WaitClosed(wait_id=wait_id) for wait_id in state.questions]
-    for call in state.live.values():
+    for call in state.leftover.values():
         if not call.told:
             error = f"The arguments of {call.name or call.id} never came"
             events.append(ToolEnded(tool_call_id=call.id, status=CallStatus.ERROR, error=error, reason="incomplete"))
-        elif last.end is not BackendEnd.COMPLETE:
-            continue
         elif call.run_by is RunBy.BACKEND:
             events.append(ToolEnded(tool_call_id=call.id, status=CallStatus.SUCCESS))  # it has, and said no more of it
-        elif _unheard_of(state, call):
+        elif not (call.background or state.executing(call)):  # an agent's: nobody hears of its end any more
             events += [WaitClosed(wait_id=call.wait_id, scope=call.id)] if call.wait_id in state.common.waits else []
             events.append(over(state, call, CallStatus.CANCELLED, "agent_ended", "The agent ended before it was begun"))
     return events
-
-
-def _unheard_of(state: TurnState, call: ToolCall) -> bool:
-    """Nobody hears of its end any more, and nothing was done yet."""
-    agents = state.facts.features.own_tools and call.run_by is RunBy.SERVER
-    begun = call.background or state.executing(call)
-    return agents and not begun and not for_others(state, call.run_by, call.name)
 
 
 # --- the backend ---

@@ -161,8 +161,9 @@ class TurnState:
     """``open``: the gated effects whose intent is recorded and whose outcome is not. ``housekeeping``: the ungated ones
     that are owed. ``timers``: what ends waits, and the leg, when nobody does.
     ``parts``: everything that was said and called, in the order each began; ``tails``: the part of each lane
-    that more text goes to. ``calls``: all tool calls by id; ``live``: those that are not over;
-    ``fresh``: those of them that were told, or allowed, and of which nothing has become yet.
+    that more text goes to. ``calls``: all tool calls by id; ``live``: those that are not over; of these,
+    ``ready``: may begin as soon as there is room; ``fresh``: were told, and something else is to become of them here;
+    ``leftover``: the last request did not bring to an end, though it came to a good one itself.
     ``questions``: what an agent asked, by wait, still without the answer. ``grants``: tools that a person allowed for
     longer than once. ``new_leg``: the backend has not been asked in it yet.
     ``left_ms``: what was left of the leg's time when the turn began to wait for a person; None: its clock runs."""
@@ -179,7 +180,9 @@ class TurnState:
     tails: dict[str, TextPart] = field(default_factory=dict)
     calls: dict[str, ToolCall] = field(default_factory=dict)
     live: dict[str, ToolCall] = field(default_factory=dict)
+    ready: dict[str, ToolCall] = field(default_factory=dict)
     fresh: dict[str, ToolCall] = field(default_factory=dict)
+    leftover: dict[str, ToolCall] = field(default_factory=dict)
     steering: dict[str, SteeringPart] = field(default_factory=dict)
     lanes: dict[str, str] = field(default_factory=dict)
     """The subagents by the calls they work for."""
