@@ -14,6 +14,7 @@ from tests.support import stdio_tools
 from tests.support.living import living, with_marker
 from tests.support.models.parts import hold, say, use_tool, write_file
 from tests.support.models.server import ModelServer
+from tests.support.models.tools import served_by
 
 from pilothouse.adapters.agents.claude.driver import Claude
 from pilothouse.adapters.agents.codex.driver import Codex
@@ -74,8 +75,9 @@ class Bench:
         self.place = Place(root, self.agent.driver, name)
         self.home = self.place.private / name
 
-    def work(self, server: ModelServer, run: str = "one", **changes: Any) -> AgentWork:
-        command = (sys.executable, stdio_tools.__file__, str(self.root / f"asked-{run}"))
+    def work(self, server: ModelServer, run: str = "one", command: tuple[str, ...] = (), **changes: Any) -> AgentWork:
+        """``command``: before that of its server of tools."""
+        command = (*command, sys.executable, stdio_tools.__file__, str(self.root / f"asked-{run}"))
         tools = ToolServer(name="pilothouse", command=command, env={stdio_tools.SECRET: secret_of(run)})
         return self.place.work(f"{server.url}{self.agent.path}", run, tools=tools, **changes)
 
@@ -159,3 +161,16 @@ def test_servers_of_the_users_own_stay_whatever_they_are_called_and_their_calls_
     assert (bench.home / "asked-of-the-users").exists()
     assert ["users" in tool.tool for tool in run.of(ToolStarted)] == [True]
     assert ["users" in tool.tool for tool in run.of(ToolEnded)] == [True]
+
+
+def test_a_server_that_starts_slowly_is_waited_for(bench: Bench) -> None:
+    """Some wait for a second and then work without its tools: there would be none to call."""
+    slowly = ("/bin/sh", "-c", 'sleep 2; exec "$@"', "sh")
+    with ModelServer((use_tool("echo", {"text": "at last"}), say("Done."))) as server:
+        with bench.place.run(bench.work(server, command=slowly)) as run:
+            assert run.end().ok
+        first, *_ = server.questions
+
+    assert first.asked is not None
+    assert set(served_by("pilothouse", first.asked)) == {"echo", "refuse", "die", "wait"}
+    assert bench.asked() == [("echo", secret_of("one"))]

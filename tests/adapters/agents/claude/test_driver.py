@@ -196,4 +196,5 @@ def test_a_server_of_tools_changes_nothing_else(tmp_path: Path, permissions: Per
     added = {"--mcp-config", option(launch, "--mcp-config"), "--allowedTools", option(launch, "--allowedTools")}
     before = {option(without, "--allowedTools"), "--allowedTools"} if permissions is Permissions.ALLOW else set()
     assert [word for word in launch.argv if word not in added] == [word for word in without.argv if word not in before]
-    assert (launch.env, launch.stdin, launch.hosts) == (without.env, without.stdin, without.hosts)
+    waits = {"MCP_CONNECT_TIMEOUT_MS": "120000", "MCP_TIMEOUT": "120000"}
+    assert (launch.env, launch.stdin, launch.hosts) == (without.env | waits, without.stdin, without.hosts)

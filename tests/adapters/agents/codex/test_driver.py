@@ -190,6 +190,8 @@ def test_a_server_of_tools_is_given_beside_the_users_own_and_its_tools_are_allow
         f"mcp_servers.ours_tools.command={json.dumps(program)}",
         f"mcp_servers.ours_tools.args={json.dumps(arguments, separators=(',', ':'))}",
         'mcp_servers.ours_tools.default_tools_approval_mode="approve"',
+        "mcp_servers.ours_tools.required=true",
+        "mcp_servers.ours_tools.startup_timeout_sec=120",
         "mcp_servers.ours_tools.tool_timeout_sec=86400",
     } <= set(launch.argv)
     assert "the-secret" not in str(launch)

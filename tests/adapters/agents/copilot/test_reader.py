@@ -330,3 +330,14 @@ def test_calls_of_servers_of_the_users_own_are_told(tools: ToolServer | None) ->
         "create": ToolStatus.SUCCEEDED,
     }
     assert run.used.total.tool_calls == 3
+
+
+@pytest.mark.parametrize(("tools", "noted"), [(OURS, 1), (None, 0)])
+def test_a_server_of_tools_that_did_not_start_is_noted(tools: ToolServer | None, noted: int) -> None:
+    line = (
+        '{"type":"session.mcp_servers_loaded","data":{"servers":[{"name":"users","sta'
+        'tus":"failed"},{"name":"pilothouse","status":"failed","error":"it exited"}]}}'
+    )
+    run = read(COPILOT, [line.encode()], exited(), tools=tools)
+
+    assert [note.level for note in run.of(Noted)] == ["warning"] * noted

@@ -26,7 +26,7 @@ from pilothouse.adapters.agents.launching import (
 )
 from pilothouse.adapters.agents.npm import native, platforms
 from pilothouse.adapters.agents.reading import NOT_JSON
-from pilothouse.adapters.agents.tool_servers import PATIENCE_MS, sealed
+from pilothouse.adapters.agents.tool_servers import PATIENCE_MS, START_MS, sealed
 from pilothouse.core.plan.spec import AgentSpec
 from pilothouse.core.run.agents import AgentConfig, AgentReader, Permissions
 
@@ -37,6 +37,9 @@ _KEYLESS = "none"
 """Without any key it asks for a login before it asks the endpoint."""
 _RETRIES = "4"
 """Its own ten take three minutes, also for a wrong key. Beyond these 8 s a retry is ours, and a stop ends it."""
+
+_WAITS = {"MCP_CONNECT_TIMEOUT_MS": str(START_MS), "MCP_TIMEOUT": str(START_MS)}
+"""By itself it waits for servers of tools for 5 s, then works without them."""
 
 _ALLOWED = ("Bash", "Skill", "WebSearch")
 """Tools it would ask for, beside edits: those it accepts in its folders and nowhere else."""
@@ -100,6 +103,7 @@ class Claude:
                 "CLAUDE_CODE_EAGER_FLUSH": "1",
                 "CLAUDE_CODE_MAX_RETRIES": _RETRIES,
                 **({"CLAUDE_CONFIG_DIR": str(home)} if own else {}),
+                **(_WAITS if work.tools is not None else {}),
                 **_endpoint(work),
             },
             stdin=prompt_of(work, goes_on=bool(transcript)),

@@ -19,9 +19,17 @@ class Event(msgspec.Struct, frozen=True):
     """Of an agent below this one."""
 
 
+class Server(msgspec.Struct, frozen=True):
+    """Of tools."""
+
+    name: str = ""
+    status: str = ""
+
+
 class Init(msgspec.Struct, frozen=True):
     session_id: str = ""
     model: str | None = None
+    mcp_servers: tuple[Server, ...] | None = None
 
 
 class Retry(msgspec.Struct, frozen=True):

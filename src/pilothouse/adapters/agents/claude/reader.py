@@ -28,6 +28,7 @@ from pilothouse.adapters.agents.reading import (
     shown,
     thought,
 )
+from pilothouse.adapters.agents.tool_servers import unserved
 from pilothouse.core.run.agents import (
     AgentEnded,
     FileEdited,
@@ -62,7 +63,7 @@ class ClaudeReader:
 
     def __init__(self, work: AgentWork) -> None:
         self._worktree = work.worktree
-        self._served = served_prefix(work.tools.name) if work.tools is not None else None
+        self._server = work.tools.name if work.tools is not None else None
         self._started: SessionStarted | None = None
         self._sums = Sums()
         self._streamed: set[tuple[str, str]] = set()
@@ -123,13 +124,16 @@ class ClaudeReader:
 
     # Functions of the table: each takes the reader and a line.
 
-    def _init(self, event: events.Init) -> Iterable[News]:
+    def _init(self, event: events.Init) -> Iterator[News]:
         """Told again with every prompt that it gives itself."""
         started = SessionStarted(session_id=event.session_id, model=event.model or "")
         if not event.session_id or started == self._started:
-            return ()
+            return
         self._started = started
-        return (started,)
+        yield started
+        for server in event.mcp_servers or ():
+            if server.name == self._server and server.status != "connected":
+                yield unserved(server.status)
 
     def _retried(self, event: events.Retry) -> Iterable[News]:
         what = " ".join(str(part) for part in (event.error_status, event.error) if part)
@@ -204,7 +208,7 @@ class ClaudeReader:
 
     def _is_served(self, tool: str) -> bool:
         """Whether it is one of those whose calls are told by whoever serves them."""
-        return self._served is not None and tool.startswith(self._served)
+        return self._server is not None and tool.startswith(f"mcp__{self._server}__")
 
     def _status(self, block: events.Block, output: str) -> ToolStatus:
         if not block.is_error:
@@ -259,11 +263,6 @@ def _text(content: Any) -> str:
         parts = (block.get("text") for block in content if isinstance(block, dict))
         return "\n".join(part for part in parts if isinstance(part, str))
     return content if isinstance(content, str) else ""
-
-
-def served_prefix(server: str) -> str:
-    """How it begins the names of the tools of a server."""
-    return f"mcp__{server}__"
 
 
 _EDITORS = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write"})

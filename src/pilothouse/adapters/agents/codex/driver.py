@@ -19,7 +19,7 @@ from pilothouse.adapters.agents.driver import AgentWork, Facts, Launch, Login, P
 from pilothouse.adapters.agents.launching import PROXIES, host_of, prompt_of, refuse_foreign, unspoken
 from pilothouse.adapters.agents.npm import native
 from pilothouse.adapters.agents.reading import NOT_JSON
-from pilothouse.adapters.agents.tool_servers import PATIENCE_MS, sealed
+from pilothouse.adapters.agents.tool_servers import PATIENCE_MS, START_MS, sealed
 from pilothouse.core.plan.spec import AgentSpec
 from pilothouse.core.run.agents import AgentConfig, AgentReader, Permissions
 from pilothouse.errors import BadInput
@@ -29,8 +29,6 @@ _PROVIDER = "pilothouse"
 _SERVICE = ("api.openai.com:443", "auth.openai.com:443", "chatgpt.com:443")
 _SANDBOX = {Permissions.ALLOW: "danger-full-access", Permissions.DENY: "read-only"}
 """Its own sandbox would keep it from committing, and from the network; one of ours is the plan's to ask for."""
-_START_S = 120
-"""Whoever serves its tools may just be starting again."""
 _ALWAYS = {
     "analytics.enabled": False,
     "check_for_update_on_startup": False,
@@ -148,7 +146,8 @@ def _served(name: str, command: tuple[str, ...]) -> dict[str, object]:
         "command": program,
         "args": arguments,
         "default_tools_approval_mode": "approve",
-        "startup_timeout_sec": _START_S,
+        "required": True,  # it waits for any other for a second, then works without it
+        "startup_timeout_sec": START_MS // 1_000,
         "tool_timeout_sec": PATIENCE_MS // 1_000,
     }
     return {f"mcp_servers.{name}.{setting}": value for setting, value in server.items()}

@@ -100,6 +100,18 @@ class Info(Payload, frozen=True, rename="camel"):
     info_type: str = ""
 
 
+class Server(Payload, frozen=True, rename="camel"):
+    """Of tools."""
+
+    name: str = ""
+    status: str = ""
+    error: str | None = None
+
+
+class Servers(Payload, frozen=True, rename="camel"):
+    servers: tuple[Server, ...] | None = None
+
+
 class Subagent(Payload, frozen=True, rename="camel"):
     agent_display_name: str = ""
     error: str | None = None

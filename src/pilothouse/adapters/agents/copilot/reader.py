@@ -29,6 +29,7 @@ from pilothouse.adapters.agents.reading import (
     shown,
     thought,
 )
+from pilothouse.adapters.agents.tool_servers import unserved
 from pilothouse.core.run.agents import (
     AgentEnded,
     FileEdited,
@@ -236,6 +237,11 @@ class CopilotReader:
     def _informed(self, data: events.Info, event: events.Event) -> Iterable[News]:
         return () if data.info_type in _TOLD_OTHERWISE else (Noted(text=bounded(data.message)),)
 
+    def _connected(self, data: events.Servers, event: events.Event) -> Iterable[News]:
+        for server in data.servers or ():
+            if server.name == self._server and server.status != "connected":
+                yield unserved(server.error or server.status)
+
     def _delegated(self, data: events.Subagent, event: events.Event) -> Iterable[News]:
         what = event.type.removeprefix("subagent.")
         failed = data.error or ""
@@ -292,6 +298,7 @@ def _on(payload: type[events.Payload], function: _Function) -> tuple[msgspec.jso
 
 
 _EVENTS: Mapping[str, tuple[msgspec.json.Decoder[Any], _Function]] = {
+    "session.mcp_servers_loaded": _on(events.Servers, CopilotReader._connected),
     "session.tools_updated": _on(events.Model, CopilotReader._use_model),
     "user.message": _on(events.Payload, CopilotReader._prompted),
     "model.call_start": _on(events.Payload, lambda reader, data, event: ()),
