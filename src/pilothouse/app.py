@@ -69,6 +69,14 @@ def run_background_owner(data_dir: Path | None) -> None:
     _run(_serve(settings, "background", lambda _: None, mark))
 
 
+def bridge(find: Callable[[], str]) -> None:
+    """Bridge MCP between this process' standard input and output and an owner, to the end of the input. ``find`` says
+    where its socket is, also after it went away."""
+    from pilothouse.interfaces.mcp.bridge import over_stdio
+
+    over_stdio(find)
+
+
 def _run(main: Coroutine[Any, Any, None]) -> None:
     try:
         try:

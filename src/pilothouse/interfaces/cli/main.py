@@ -31,6 +31,7 @@ VERBS = {
     "repo": "Repositories that plans may name over HTTP.",
     "keys": "API keys, by which programs come in over HTTP.",
     "credentials": "Values, keys and accounts of services that tools use.",
+    "mcp": "The server's tools for editors and agents that speak MCP.",
     "serve": "Serve HTTP in the foreground.",
     "doctor": "Check whether this machine has what Pilothouse needs.",
 }
