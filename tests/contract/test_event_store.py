@@ -392,6 +392,26 @@ def test_lists_can_be_narrowed_by_every_column_alone_and_together(disk: Disk) ->
     on(disk, story)
 
 
+def test_the_newest_run_of_each_of_several_sessions_is_found_in_one_go(disk: Disk) -> None:
+    async def story(store: EventStore) -> None:
+        for run_id, session_id, created_at, kind in [
+            ("a", "s1", 1, "turn"),
+            ("b", "s1", 3, "turn"),
+            ("c", "s1", 3, "turn"),
+            ("d", "s1", 9, "plan"),
+            ("e", "s2", 2, "turn"),
+            ("f", "s3", 2, "turn"),
+            ("g", None, 2, "turn"),
+        ]:
+            await store.append(batch(run_id, session_id=session_id, created_at=created_at, kind=kind))
+        await store.append(batch("c", 1, session_id="s1", created_at=3, kind="turn", lifecycle=Lifecycle.RUNNING))
+        found = await store.newest("turn", frozenset({"s1", "s2", "nobody's"}))
+        assert found == [await store.row("c"), await store.row("e")]
+        assert await store.newest("turn", frozenset()) == []
+
+    on(disk, story)
+
+
 def test_a_list_follows_the_read_model_of_the_last_append(disk: Disk) -> None:
     async def story(store: EventStore) -> None:
         wait = Wait(id="w", kind=WaitKind.APPROVAL, question="May I?", options=("yes", "no"), detail={"n": 1})

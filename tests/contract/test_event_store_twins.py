@@ -148,6 +148,10 @@ class Twins(RuleBasedStateMachine):
     def rows(self, **question: Any) -> None:
         self.both("rows", **question)
 
+    @rule(kind=st.sampled_from(["plan", "turn"]), session_ids=st.frozensets(st.sampled_from(["s", "t"])))
+    def newest(self, kind: str, session_ids: frozenset[str]) -> None:
+        self.both("newest", kind, session_ids)
+
     @rule()
     @precondition(lambda self: self.seqs)
     def reopen(self) -> None:

@@ -313,6 +313,10 @@ class EventStore(Protocol):
         those whose row says that housekeeping is ``owed``."""
         ...
 
+    async def newest(self, kind: str, session_ids: frozenset[str]) -> list[RunRow]:
+        """Of each of these sessions its newest run of a kind, where it has one; newest first."""
+        ...
+
     async def read(self, run_id: str, after_seq: int = 0, limit: int = 1000) -> list[Segment]:
         """Segments of one run in order that hold events after ``after_seq`` (the first may begin earlier); none of a
         run that never was. Raises ``Gone`` for a deleted run."""

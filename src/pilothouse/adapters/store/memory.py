@@ -31,6 +31,10 @@ Point = Callable[[str], Awaitable[None]]
 commit nothing has happened, after it everything has."""
 
 
+def _age(row: RunRow) -> tuple[int, str]:
+    return row.created_at, row.id
+
+
 @dataclass(slots=True)
 class _Run:
     row: RunRow
@@ -186,7 +190,16 @@ class MemoryEventStore:
             and (not owing or run.row.detail.get("owed", 0) > 0)
             and (before is None or (run.row.created_at, run.row.id) < before)
         ]
-        return sorted(found, key=lambda row: (row.created_at, row.id), reverse=True)[:limit]
+        return sorted(found, key=_age, reverse=True)[:limit]
+
+    async def newest(self, kind: str, session_ids: frozenset[str]) -> list[RunRow]:
+        await self._begin("newest")
+        found: dict[str, RunRow] = {}
+        for run in self.world.runs.values():
+            session_id = run.row.session_id or ""
+            if run.row.kind == kind and session_id in session_ids:
+                found[session_id] = max(run.row, found.get(session_id, run.row), key=_age)
+        return sorted(found.values(), key=_age, reverse=True)
 
     async def read(self, run_id: str, after_seq: int = 0, limit: int = 1000) -> list[Segment]:
         await self._begin("read")

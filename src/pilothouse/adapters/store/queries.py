@@ -72,6 +72,13 @@ ROW_CONDITIONS = {
 }
 """What a list of runs can be narrowed by; ``lifecycles`` is filled with as many parameters as there are."""
 
+NEWEST = """
+SELECT runs.row, runs.epoch FROM json_each(:session_ids) AS asked JOIN runs ON runs.id = (
+    SELECT id FROM runs WHERE session_id = asked.value AND kind = :kind ORDER BY created_at DESC, id DESC LIMIT 1)
+ORDER BY runs.created_at DESC, runs.id DESC
+"""
+"""The newest run of a kind of each of some sessions, which are a JSON array."""
+
 READ = """
 SELECT position, run_id, first_seq, count, at, body, deleted FROM segments
 WHERE run_id = :run_id

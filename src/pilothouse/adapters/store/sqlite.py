@@ -103,6 +103,10 @@ class SqliteEventStore:
         found = await self._fetch(query, limit=limit, **values)
         return [transactions.with_epoch(*row) for row in found]
 
+    async def newest(self, kind: str, session_ids: frozenset[str]) -> list[RunRow]:
+        found = await self._fetch(sql.NEWEST, kind=kind, session_ids=_encode(list(session_ids)).decode())
+        return [transactions.with_epoch(*row) for row in found]
+
     async def read(self, run_id: str, after_seq: int = 0, limit: int = 1000) -> list[Segment]:
         return await self._readers.read(partial(_read, run_id=run_id, after_seq=after_seq, limit=limit))
 
