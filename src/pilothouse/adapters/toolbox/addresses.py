@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import NamedTuple
 
+from pilothouse.adapters.toolbox.threads import LOOKUPS
 from pilothouse.errors import BadInput, Refused
 
 Address = IPv4Address | IPv6Address
@@ -114,7 +115,7 @@ async def resolve(host: str, port: int) -> list[Address]:
     Raises ``Refused`` when there is none."""
     try:
         async with asyncio.timeout(_WITHIN_S):
-            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            found = await LOOKUPS.run(lambda _: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
     except (OSError, UnicodeError, TimeoutError) as error:
         raise Refused(f"{host} cannot be found: {str(error) or 'it takes too long'}") from None
     numbers = (str(entry[4][0]).partition("%")[0] for entry in found)

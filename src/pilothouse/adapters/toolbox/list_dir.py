@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import stat
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from pilothouse.adapters.toolbox.threads import FILES, Wanted
 from pilothouse.adapters.toolbox.workspace import Workspace
 from pilothouse.core.tools.parameters import Parameters, read, schema_of
 from pilothouse.core.tools.spec import ToolAnswer, ToolContext, ToolSpec, Touches
@@ -52,24 +52,25 @@ class ListDirTool:
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolAnswer:
         given = read(ListDir, arguments)
-        return await asyncio.to_thread(_list, Workspace(context.workspace), given)
+        return await FILES.run(lambda wanted: _list(Workspace(context.workspace), given, wanted))
 
 
-def _list(workspace: Workspace, given: ListDir) -> ToolAnswer:
+def _list(workspace: Workspace, given: ListDir, wanted: Wanted) -> ToolAnswer:
     entries: list[Entry] = []
     with workspace.directory(given.path) as descriptor:
-        complete = _collect(descriptor, "", given.depth, given.limit, entries)
+        complete = _collect(descriptor, "", given.depth, given.limit, entries, wanted)
     result: dict[str, Any] = {"path": given.path, "entries": msgspec.to_builtins(entries)}
     if not complete:
         result["more"] = f"only the first {given.limit} are listed; list a directory inside it"
     return ToolAnswer(ok=True, result=result)
 
 
-def _collect(descriptor: int, prefix: str, depth: int, limit: int, into: list[Entry]) -> bool:
+def _collect(descriptor: int, prefix: str, depth: int, limit: int, into: list[Entry], wanted: Wanted) -> bool:
     """Whether everything had its place. Directories that vanish meanwhile are left out."""
     with os.scandir(descriptor) as found:
         names = sorted(entry.name for entry in found if entry.name not in _SKIPPED)
     for name in names:
+        wanted.check()
         if len(into) >= limit:
             return False
         try:
@@ -78,7 +79,7 @@ def _collect(descriptor: int, prefix: str, depth: int, limit: int, into: list[En
             if stat.S_ISDIR(status.st_mode) and depth > 1:
                 inner = os.open(name, _FLAGS, dir_fd=descriptor)
                 try:
-                    if not _collect(inner, f"{prefix}{name}/", depth - 1, limit, into):
+                    if not _collect(inner, f"{prefix}{name}/", depth - 1, limit, into, wanted):
                         return False
                 finally:
                     os.close(inner)

@@ -6,7 +6,6 @@ not to be trusted with this one. What git ignores is left out, binary files and 
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
@@ -16,6 +15,7 @@ from msgspec import Meta
 
 from pilothouse.adapters.git.run import Result, Runner
 from pilothouse.adapters.toolbox.text import line
+from pilothouse.adapters.toolbox.threads import FILES
 from pilothouse.adapters.toolbox.workspace import Workspace
 from pilothouse.core.tools.parameters import Parameters, read, schema_of
 from pilothouse.core.tools.spec import ToolAnswer, ToolContext, ToolSpec, Touches
@@ -63,7 +63,7 @@ class SearchFilesTool:
         if given.glob.startswith("/") or ".." in given.glob.split("/") or "\0" in given.glob:
             raise BadInput("leads outside of the workspace", field="glob", fix="give a pattern below path")
         workspace = Workspace(context.workspace)
-        await asyncio.to_thread(_check, workspace, given.path)
+        await FILES.run(lambda _: _check(workspace, given.path))
         given = msgspec.structs.replace(given, path=workspace.relative(given.path))
         found = await self._searched(workspace.root, given)
         matches = [match for match in _matches(found.stdout) if ".git" not in match["path"].lower().split("/")]

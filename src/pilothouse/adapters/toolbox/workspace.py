@@ -11,8 +11,8 @@ import os
 import secrets
 import stat
 from collections import deque
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import PurePosixPath
 
 from pilothouse.errors import BadInput
@@ -62,25 +62,42 @@ class Workspace:
             finally:
                 os.close(descriptor)
 
-    def write(self, path: str, content: bytes, seen: os.stat_result | None) -> bool:
+    def write(
+        self,
+        path: str,
+        content: bytes,
+        seen: os.stat_result | None,
+        last: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> bool:
         """Replace a file as a whole, or make it, with the directories above it; whoever reads it meanwhile sees either.
 
-        ``seen`` is the file as it was read, None when it is to be made or replaced whatever it holds. Answers whether
-        it was made. Raises ``BadInput``, also when it has changed since."""
+        ``seen`` is the file as it was read, None when it is to be made or replaced whatever it holds. ``last`` is
+        around the step that does it: what it raises is raised, and nothing is done. Answers whether the file was made.
+        Raises ``BadInput``, also when it has changed since."""
         with self._located(path, make=True) as (parent, name):
-            before = _status(parent, name)
-            if name == "." or (before is not None and not stat.S_ISREG(before.st_mode)):
-                raise BadInput(f"{path!r} is no regular file", field="path")
-            if seen is not None and (before is None or _identity(before) != _identity(seen)):
-                raise BadInput(f"{path!r} was changed by somebody else meanwhile", field="path", fix="read it again")
+            before = self._replaced(parent, name, path, seen)
             temporary = f"{_TEMPORARY}{secrets.token_hex(8)}"
             try:
                 self._fill(temporary, parent, content, before)
-                os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+                with last():
+                    self._replaced(parent, name, path, seen)  # writing took its time
+                    os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
             except OSError as error:
                 _remove(temporary, parent)
                 raise self._failed(error, path) from None
+            except BaseException:
+                _remove(temporary, parent)
+                raise
             return before is None
+
+    def _replaced(self, parent: int, name: str, path: str, seen: os.stat_result | None) -> os.stat_result | None:
+        """What is there now. Raises ``BadInput`` for what must not be replaced."""
+        before = _status(parent, name)
+        if name == "." or (before is not None and not stat.S_ISREG(before.st_mode)):
+            raise BadInput(f"{path!r} is no regular file", field="path")
+        if seen is not None and (before is None or _identity(before) != _identity(seen)):
+            raise BadInput(f"{path!r} was changed by somebody else meanwhile", field="path", fix="read it again")
+        return before
 
     def _fill(self, name: str, parent: int, content: bytes, before: os.stat_result | None) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from pilothouse.adapters.toolbox.text import as_text
+from pilothouse.adapters.toolbox.threads import FILES, Wanted
 from pilothouse.adapters.toolbox.workspace import Workspace
 from pilothouse.core.tools.parameters import Parameters, read, schema_of
 from pilothouse.core.tools.spec import ToolAnswer, ToolContext, ToolSpec, Touches
@@ -50,10 +50,10 @@ class WriteFileTool:
         given = read(WriteFile, arguments)
         if (given.content is None) == (not given.edits):
             raise BadInput("either content or edits is needed", field="content", fix="give one of them")
-        return await asyncio.to_thread(_write, Workspace(context.workspace), given)
+        return await FILES.run(lambda wanted: _write(Workspace(context.workspace), given, wanted))
 
 
-def _write(workspace: Workspace, given: WriteFile) -> ToolAnswer:
+def _write(workspace: Workspace, given: WriteFile, wanted: Wanted) -> ToolAnswer:
     seen: os.stat_result | None = None
     if given.content is not None:
         text = given.content
@@ -61,7 +61,8 @@ def _write(workspace: Workspace, given: WriteFile) -> ToolAnswer:
         text, seen = _edited(workspace, given)
     content = text.encode("utf-8", "replace")
     _bounded(len(content), given.path)
-    made = workspace.write(given.path, content, seen)
+    wanted.check()
+    made = workspace.write(given.path, content, seen, wanted.committing)
     what = "created" if made else "replaced" if given.content is not None else "edited"
     return ToolAnswer(ok=True, result={"path": given.path, "done": what, "size": len(content)})
 
