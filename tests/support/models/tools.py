@@ -72,8 +72,8 @@ def _served(part: UseTool, tools: Sequence[Tool]) -> Call:
 
 
 def _prefix(server: str) -> str:
-    """Of one client the server is not told by its own name, but by one that no server of the user's has."""
-    return rf"(?:mcp_+)?{re.escape(server)}(?:_tools_)?[_.-]+"
+    """Some clients are not told of the server by its own name, but by one that no server of the user's has."""
+    return rf"(?:mcp_+)?{re.escape(server)}(?:_tools)?[_.-]+"
 
 
 def _offered(tools: Sequence[Tool], names: Sequence[str]) -> Tool | None:

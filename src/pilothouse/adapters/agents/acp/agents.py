@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -16,12 +17,14 @@ from msgspec.structs import replace
 from pilothouse.adapters.agents.acp.driver import AcpAgent, Speech, wishes
 from pilothouse.adapters.agents.claude.driver import Claude
 from pilothouse.adapters.agents.codex.driver import Codex
+from pilothouse.adapters.agents.codex.reader import known_as as codex_known_as
 from pilothouse.adapters.agents.copilot.driver import Copilot
 from pilothouse.adapters.agents.driver import AgentWork, Facts
 from pilothouse.adapters.agents.gemini.driver import Gemini
 from pilothouse.adapters.agents.npm import native
 from pilothouse.adapters.agents.opencode import store as opencode_store
 from pilothouse.adapters.agents.opencode.driver import OpenCode, model_name, moving
+from pilothouse.adapters.agents.tool_servers import known_as
 from pilothouse.core.run.agents import Permissions
 
 _COPILOT = Copilot()
@@ -41,19 +44,24 @@ def _over_acp(facts: Facts) -> Facts:
 def _copilot(work: AgentWork) -> Speech:
     launch = _COPILOT.launch(work)
     return Speech(
-        argv=(*(work.program.argv or _COPILOT.facts.programs), "--acp", *_copilot_arguments(work)),
+        argv=(*(work.program.argv or _COPILOT.facts.programs), "--acp", *_copilot_arguments(work, launch.argv)),
         env=launch.env,
         model=work.model or work.config.model,
         login="run `copilot login`, or set COPILOT_GITHUB_TOKEN",
         says_errors=True,
+        tools=work.tools.name if work.tools else "",
         hosts=launch.hosts,
     )
 
 
-def _copilot_arguments(work: AgentWork) -> Iterator[str]:
+def _copilot_arguments(work: AgentWork, usual: tuple[str, ...]) -> Iterator[str]:
+    """``usual``: those of its command line. Servers that a session is begun with it does not start."""
     yield from ("--no-auto-update", "--disable-client-telemetry", "--no-remote-export")
     if work.permissions is Permissions.ALLOW:
         yield "--allow-all-tools"
+    if work.tools is not None:
+        yield from (word for pair in pairwise(usual) if pair[0] == "--additional-mcp-config" for word in pair)
+        yield f"--allow-tool={work.tools.name}"
     for folder in work.allowed_folders:
         yield from ("--add-dir", folder)
     for url in work.allowed_urls:
@@ -71,14 +79,22 @@ def _claude(work: AgentWork) -> Speech:
     chosen = {"ANTHROPIC_MODEL": model} if model else {}
     # To root it gives no conversation, unless root says that this is a sandbox.
     sandboxed = {"IS_SANDBOX": "1"} if os.getuid() == 0 else {}
+    servers = next((value for flag, value in pairwise(launch.argv) if flag == "--mcp-config"), "")
     return Speech(
         argv=work.program.argv or ("claude-agent-acp",),
         env={**launch.env, **chosen, **sandboxed, "CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION": "false"},
         options=wishes("", work.effort),
         model=model,
         login="run `claude` and log in, or set ANTHROPIC_API_KEY",
+        tools=work.tools.name if work.tools else "",
+        meta=_for_claude(servers, work.tools.name) if work.tools else {},
         hosts=launch.hosts,
     )
+
+
+def _for_claude(servers: str, server: str) -> dict[str, Any]:
+    """The settings of servers that its command line has, and that one is used unasked."""
+    return {"claudeCode": {"options": {**msgspec.json.decode(servers), "allowedTools": [f"mcp__{server}"]}}}
 
 
 def _codex(work: AgentWork) -> Speech:
@@ -95,6 +111,7 @@ def _codex(work: AgentWork) -> Speech:
         model=model,
         login="run `codex login`, or set CODEX_API_KEY",
         meter="codex",
+        tools=codex_known_as(work.tools) if work.tools else "",
         hosts=launch.hosts,
     )
 
@@ -112,6 +129,7 @@ def _opencode(work: AgentWork) -> Speech:
         model=(work.model or work.config.model).rpartition("/")[2],
         login="run `opencode auth login`",
         meter="opencode",
+        tools=known_as(work.tools) if work.tools else "",
         hosts=launch.hosts,
     )
 
@@ -143,6 +161,7 @@ def _gemini(work: AgentWork) -> Speech:
         auth="gemini-api-key",
         login="run `gemini` and log in, or set GEMINI_API_KEY",
         meter="gemini",
+        tools=known_as(work.tools) if work.tools else "",
         hosts=launch.hosts,
     )
 

@@ -79,7 +79,7 @@ class AgentClient:
         wanted, news = self._updates.asked(tool_call)
         self._tell(news)
         beyond = too_far(wanted, self._files.holds, self._urls)
-        if await self._desk.decide(wanted.name, wanted.title, wanted.input, beyond=beyond):
+        if await self._desk.decide(wanted.name, wanted.title, wanted.input, beyond=beyond, given=wanted.given):
             if wanted.kind in CHANGES:
                 self._permitted.update(str(self._files.place(path)) for path in wanted.paths if self._files.holds(path))
             kinds = _YES

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -17,6 +18,7 @@ from pilothouse.adapters.agents.acp.errand import Errand
 from pilothouse.adapters.agents.driver import AgentDriver, AgentWork, Facts, Launch, Login, Program
 from pilothouse.adapters.agents.launching import refuse_foreign
 from pilothouse.adapters.agents.lines import LineReader
+from pilothouse.adapters.agents.tool_servers import known_as, sealed
 from pilothouse.core.plan.spec import AgentSpec, Effort
 from pilothouse.core.run.agents import AgentConfig, AgentReader, Permissions
 
@@ -39,6 +41,11 @@ class Speech(msgspec.Struct, frozen=True, kw_only=True):
     login: str = ""
     says_errors: bool = False
     meter: str = ""
+    tools: str = ""
+    """What it calls the server of tools, where its arguments, variables or ``meta`` tell it of that: with more than
+    the protocol has words for. Empty: the protocol does."""
+    meta: dict[str, Any] = {}
+    """As in ``Errand``."""
     hosts: tuple[str, ...] = ()
 
 
@@ -101,6 +108,9 @@ class AcpAgent:
             auth=speech.auth,
             says_errors=speech.says_errors,
             login=speech.login,
+            tools=speech.tools or (known_as(work.tools) if work.tools else ""),
+            tools_command=() if speech.tools else sealed(work),
+            meta=speech.meta,
         )
         root = str(Path(pilothouse.__file__).resolve().parent.parent)
         return Launch(

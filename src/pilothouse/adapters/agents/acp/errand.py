@@ -5,6 +5,8 @@ The bridge inherits the agent's environment, so that nothing secret is among the
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from pilothouse.core.run.agents import Permissions
@@ -47,3 +49,10 @@ class Errand(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether an error is only the last thing that it says, in a turn that ends as any other."""
     login: str = ""
     """How a person logs in to it, said when it must be."""
+    tools: str = ""
+    """What it is told that the server of tools is called which it is given; empty: none. Somebody else tells of its
+    calls."""
+    tools_command: tuple[str, ...] = ()
+    """What starts that server; empty when the agent is told so in another way."""
+    meta: dict[str, Any] = {}
+    """What is said to it beside the protocol when a session is opened."""

@@ -23,6 +23,7 @@ from acp.schema import (
     ToolCallUpdate,
 )
 
+from pilothouse.adapters.agents.acp.served import Served
 from pilothouse.adapters.agents.reading import bounded, relative, shown
 from pilothouse.core.run.agents import (
     MAX_TEXT,
@@ -54,6 +55,8 @@ class Wanted(NamedTuple):
     input: str
     paths: tuple[str, ...]
     url: str
+    given: bool = False
+    """Whether it is certainly one that it was given for this work, which is asked for elsewhere."""
 
 
 @dataclass
@@ -74,6 +77,8 @@ class _Tool:
     is_new: bool = False
     """Whether it says that the file was not there before."""
     told: bool = False
+    served: bool = False
+    """Whether somebody else tells of it."""
     denied: bool = False
 
     @property
@@ -108,10 +113,12 @@ _ENDED = _Tool(told=True)
 
 
 class Updates:
-    """Of one prompt. ``worktree`` is where the agent works: paths are told relative to it."""
+    """Of one prompt. ``worktree`` is where the agent works: paths are told relative to it. ``server``: what it calls
+    the server of tools whose calls somebody else tells of."""
 
-    def __init__(self, worktree: str) -> None:
+    def __init__(self, worktree: str, server: str = "") -> None:
         self._worktree = worktree
+        self._served = Served(server)
         self._tools: dict[str, _Tool] = {}
         self._in_round = False
         self._written: set[str] = set()
@@ -143,7 +150,8 @@ class Updates:
         tool.output = ""  # what it showed for the question
         news = list(self._start(call.tool_call_id, tool))
         paths = tuple(dict.fromkeys((*tool.edits, *tool.places)))
-        return Wanted(tool.called, tool.kind, tool.title, tool.input, paths, tool.url), news
+        given = self._served.is_asked(call)
+        return Wanted(tool.called, tool.kind, tool.title, tool.input, paths, tool.url, given), news
 
     def denied(self, call_id: str) -> None:
         if (tool := self._tools[call_id]) is not _ENDED:
@@ -161,7 +169,9 @@ class Updates:
                 yield from self._end(call_id, tool, failed=True)
 
     def _learn(self, call: Call) -> _Tool:
-        tool = self._tools.setdefault(call.tool_call_id, _Tool())
+        tool = self._tools.get(call.tool_call_id)
+        if tool is None:
+            tool = self._tools[call.tool_call_id] = _Tool(served=self._served.is_call(call))
         tool.learn(call)
         return tool
 
@@ -181,11 +191,14 @@ class Updates:
         tool.told = True
         self.sums += Usage(tool_calls=1)
         yield from self._round()
-        yield ToolStarted(call_id=call_id, tool=tool.called, title=bounded(tool.title), input=tool.input)
+        if not tool.served:
+            yield ToolStarted(call_id=call_id, tool=tool.called, title=bounded(tool.title), input=tool.input)
 
     def _end(self, call_id: str, tool: _Tool, *, failed: bool) -> Iterator[News]:
         self._tools[call_id] = _ENDED  # what it was need not be kept: work may take a thousand of them
         self._in_round = False
+        if tool.served:
+            return
         status = ToolStatus.FAILED if failed else ToolStatus.SUCCEEDED
         yield ToolEnded(
             call_id=call_id,

@@ -39,9 +39,12 @@ class Desk:
         self._turn = asyncio.Lock()
         self._remembered: set[str] = set()
 
-    async def decide(self, sort: str, title: str, input: str, *, beyond: bool = False) -> bool:
+    async def decide(self, sort: str, title: str, input: str, *, beyond: bool = False, given: bool = False) -> bool:
         """``sort``: what a yes that is remembered holds for. ``beyond``: it reaches farther than the plan says, which
-        a person may allow, nobody else. Waits for a person as long as it takes."""
+        a person may allow, nobody else. ``given``: it was given to the agent for this work, and whoever serves it
+        asks. Waits for a person as long as it takes."""
+        if given:
+            return True
         if self._policy is not Permissions.ASK:
             return self._policy is Permissions.ALLOW and not beyond
         async with self._turn:

@@ -19,6 +19,7 @@ from acp.schema import (
     Implementation,
     InitializeResponse,
     LoadSessionResponse,
+    McpServerStdio,
     NewSessionResponse,
     PromptResponse,
     ResumeSessionResponse,
@@ -96,7 +97,7 @@ class Session:
         """Raises ``RequestError`` as well."""
         capabilities = greeted.agent_capabilities or AgentCapabilities()
         sessions = capabilities.session_capabilities or SessionCapabilities()
-        where: dict[str, Any] = {"cwd": self._errand.worktree, "mcp_servers": []}
+        where: dict[str, Any] = {"cwd": self._errand.worktree, "mcp_servers": self._servers(), **self._errand.meta}
         if self._errand.folders and sessions.additional_directories is not None:
             where["additional_directories"] = list(self._errand.folders)
         if wanted := self._errand.session_id:
@@ -116,6 +117,12 @@ class Session:
         begun = await _in_time(_BEGINNING, self._agent.new_session(**where))
         self.id = begun.session_id
         return begun
+
+    def _servers(self) -> list[McpServerStdio]:
+        if not self._errand.tools_command:
+            return []
+        command, *args = self._errand.tools_command
+        return [McpServerStdio(name=self._errand.tools, command=command, args=args, env=[])]
 
     async def _load(self, where: Mapping[str, Any]) -> LoadSessionResponse:
         """All of the conversation is told again while it is loaded."""

@@ -11,13 +11,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from pilothouse.adapters.agents.driver import AgentWork, Facts, Launch, Login, Program
+from pilothouse.adapters.agents.gemini import homes
 from pilothouse.adapters.agents.gemini.reader import GeminiReader
 from pilothouse.adapters.agents.gemini.sessions import Begun, begin
 from pilothouse.adapters.agents.launching import PROXIES, host_of, key_of, prompt_of, refuse_foreign, unspoken
-from pilothouse.adapters.agents.reading import NOT_JSON
+from pilothouse.adapters.agents.tool_servers import PATIENCE_MS, known_as, sealed
 from pilothouse.core.plan.spec import AgentSpec
 from pilothouse.core.run.agents import AgentConfig, AgentReader, Permissions
 from pilothouse.errors import BadInput
@@ -95,14 +94,19 @@ class Gemini:
     def launch(self, work: AgentWork) -> Launch:
         env, usual = _endpoint(work), _home(work.env)
         own = str(Path(work.private, "gemini")) if work.private and _has_key(work) else ""
-        begun = begin(work, tuple(dict.fromkeys(filter(None, (own, usual)))))
+        lent = str(Path(work.private, "gemini-lent")) if work.private and not own else ""
+        begun = begin(work, tuple(dict.fromkeys(filter(None, (own, lent, usual)))))
+        servers = _servers(work)
         if own:
-            _settle(Path(own, ".gemini", "settings.json"), {**_SETTINGS, **_login(work)})
+            homes.own(own, {**_SETTINGS, **_login(work), **({"mcpServers": servers} if servers else {})})
             env["GEMINI_CLI_HOME"] = own
+        elif lent and servers:
+            homes.lent(lent, usual, _SETTINGS, servers)
+            env["GEMINI_CLI_HOME"] = lent
         elif work.private:
             # Under the user's own, which count before these.
             defaults = Path(work.private, "gemini-defaults.json")
-            _settle(defaults, _SETTINGS)
+            homes.settle(defaults, _SETTINGS)
             env["GEMINI_CLI_SYSTEM_DEFAULTS_PATH"] = str(defaults)
         return Launch(
             argv=(*(work.program.argv or self.facts.programs), *_arguments(work, begun)),
@@ -127,6 +131,13 @@ def _arguments(work: AgentWork, begun: Begun) -> Iterator[str]:
         yield from ("--session-file", begun.file)
     elif begun.session:
         yield from ("--session-id", begun.session)
+
+
+def _servers(work: AgentWork) -> dict[str, Any]:
+    if work.tools is None:
+        return {}
+    command, *args = sealed(work)
+    return {known_as(work.tools): {"command": command, "args": args, "trust": True, "timeout": PATIENCE_MS}}
 
 
 def _endpoint(work: AgentWork) -> dict[str, str]:
@@ -154,20 +165,11 @@ def _login(work: AgentWork) -> Mapping[str, Any]:
     return {"security": {"auth": {"selectedType": "vertex-ai" if vertex else "gemini-api-key"}}}
 
 
-def _settle(file: Path, settings: Mapping[str, Any]) -> None:
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    file.write_bytes(msgspec.json.encode(settings))
-
-
 def _home(env: Mapping[str, str]) -> str:
     """The directory in which its own is."""
     return env.get("GEMINI_CLI_HOME") or env.get("HOME", "")
 
 
 def _active(accounts: Path) -> str:
-    try:
-        found = msgspec.json.decode(accounts.read_bytes())
-    except (OSError, *NOT_JSON):
-        return ""
-    active = found.get("active") if isinstance(found, dict) else None
+    active = homes.json_object(accounts).get("active")
     return active if isinstance(active, str) else ""

@@ -27,6 +27,7 @@ from pilothouse.adapters.agents.reading import (
     said,
     shown,
 )
+from pilothouse.adapters.agents.tool_servers import known_as
 from pilothouse.core.run.agents import (
     AgentEnded,
     FileEdited,
@@ -47,6 +48,8 @@ _TELLING = ("description", "file_path", "command", "pattern", "url", "query", "d
 _DENIED = frozenset({"path_not_in_workspace", "permission_denied", "policy_violation", "sandbox_expansion_required"})
 _OUTSIDE = "Path not in workspace"
 _NOT_OFFERED = "tool_not_registered"
+_UNHEARD = _DENIED | {_NOT_OFFERED, "invalid_tool_params"}
+"""Errors of calls that the server of a tool has not heard of."""
 _API = re.compile(r"\A\[API Error: (.*?)\](?:\n.*)?\Z", re.DOTALL)
 """What its service said, and advice for people behind it."""
 _PASSES = re.compile(r"\bterminated\b|premature close|empty response|high demand", re.IGNORECASE)
@@ -104,6 +107,10 @@ class GeminiReader:
         self._model = work.model or work.config.model
         self._session = ""
         self._answering = False
+        self._given = f"mcp_{known_as(work.tools)}_" if work.tools else None
+        """What the names of tools begin with of which somebody else tells."""
+        self._withheld: dict[str, ToolStarted] = {}
+        """By call, those of such tools: until it is known that they came to that one."""
         self._tools: dict[str, tuple[str, str]] = {}
         """By call: the tool's name, and the file it is to edit."""
         self._error = ""
@@ -172,14 +179,22 @@ class GeminiReader:
         self._tools[event.tool_id] = event.tool_name, path if isinstance(path, str) else ""
         yield from self._answer()
         title = relative(title, self._worktree)
-        yield ToolStarted(
+        started = ToolStarted(
             call_id=event.tool_id, tool=event.tool_name, title=bounded(title), input=shown(event.parameters)
         )
+        if self._given is not None and event.tool_name.startswith(self._given):
+            self._withheld[event.tool_id] = started
+        else:
+            yield started
         yield Used(usage=Usage(tool_calls=1), model=self._model)
 
     def _used(self, event: _Event) -> Iterator[News]:
         self._answering = False
         tool, path = self._tools.pop(event.tool_id, ("", ""))
+        if withheld := self._withheld.pop(event.tool_id, None):
+            if event.error is None or event.error.type not in _UNHEARD:
+                return
+            yield withheld
         status = self._status(event)
         if status is ToolStatus.SUCCEEDED and path:
             yield FileEdited(path=bounded(relative(path, self._worktree)))

@@ -16,9 +16,10 @@ import msgspec
 
 from pilothouse.adapters.agents.driver import AgentWork, Facts, Launch, Login, Program
 from pilothouse.adapters.agents.launching import PROXIES, host_of, prompt_of, refuse_foreign, unspoken
-from pilothouse.adapters.agents.opencode.reader import OpenCodeReader
+from pilothouse.adapters.agents.opencode.reader import OpenCodeReader, prefix_of
 from pilothouse.adapters.agents.opencode.store import Begun, begin
 from pilothouse.adapters.agents.reading import NOT_JSON
+from pilothouse.adapters.agents.tool_servers import PATIENCE_MS, known_as, sealed
 from pilothouse.core.plan.spec import AgentSpec
 from pilothouse.core.run.agents import AgentConfig, AgentReader, Permissions
 from pilothouse.errors import BadInput
@@ -147,7 +148,14 @@ def _settings(work: AgentWork) -> dict[str, Any]:
     """Raises ``BadInput``."""
     # Git keeps what a worktree held before.
     common = {"autoupdate": False, "share": "disabled", "snapshot": False}
-    return {**common, "permission": _permissions(work), **_endpoint(work)}
+    return {**common, "permission": _permissions(work), **_endpoint(work), **_tools(work)}
+
+
+def _tools(work: AgentWork) -> dict[str, Any]:
+    if work.tools is None:
+        return {}
+    server = {"type": "local", "command": sealed(work), "enabled": True, "timeout": PATIENCE_MS}
+    return {"mcp": {known_as(work.tools): server}}
 
 
 def _permissions(work: AgentWork) -> dict[str, Any]:
@@ -157,9 +165,10 @@ def _permissions(work: AgentWork) -> dict[str, Any]:
     folders = [f"{folder.rstrip('/')}{rest}" for folder in work.allowed_folders for rest in ("", "/*")]
     data = (_own_places(work) or _places(work.env))["XDG_DATA_HOME"]
     outside = {"*": "deny", f"{data}/opencode/tool-output/*": "allow", **dict.fromkeys(folders, "allow")}
+    given = {f"{prefix_of(work.tools)}*": "allow"} if work.tools else {}
     if work.permissions is Permissions.DENY:
-        return {"*": "deny", **dict.fromkeys(_LOOKS, "allow"), "external_directory": outside}
-    found: dict[str, Any] = {"doom_loop": "deny", "external_directory": outside}
+        return {"*": "deny", **dict.fromkeys(_LOOKS, "allow"), "external_directory": outside, **given}
+    found: dict[str, Any] = {"doom_loop": "deny", "external_directory": outside, **given}
     if work.allowed_urls:
         found["webfetch"] = {"*": "deny", **dict.fromkeys((f"{url}*" for url in work.allowed_urls), "allow")}
     return found

@@ -28,6 +28,7 @@ from pilothouse.adapters.agents.reading import (
     shown,
     thought,
 )
+from pilothouse.adapters.agents.tool_servers import known_as
 from pilothouse.core.run.agents import (
     AgentEnded,
     FileEdited,
@@ -36,6 +37,7 @@ from pilothouse.core.run.agents import (
     Permissions,
     SessionStarted,
     ToolEnded,
+    ToolServer,
     ToolStarted,
     ToolStatus,
     Used,
@@ -113,6 +115,8 @@ class OpenCodeReader:
         self._asked_for = (work.model or work.config.model).rpartition("/")[2]
         self._model = self._asked_for
         self._denies = work.permissions is not Permissions.ALLOW
+        self._given = prefix_of(work.tools) if work.tools else None
+        """What the names of tools begin with of which somebody else tells."""
         self._session = ""
         self._reason = ""
         """Why the last answer ended."""
@@ -193,6 +197,9 @@ class OpenCodeReader:
 
     def _use(self, event: _Event) -> Iterator[News]:
         part, state = event.part, event.part.state
+        if self._is_given(part):
+            yield Used(usage=Usage(tool_calls=1), model=self._model)
+            return
         tool = _tool(part)
         yield ToolStarted(call_id=part.call_id, tool=tool, title=bounded(state.title), input=shown(state.input))
         yield Used(usage=Usage(tool_calls=1), model=self._model)
@@ -201,6 +208,11 @@ class OpenCodeReader:
             yield from self._edits(state)
         output = state.error or shown(state.output)
         yield ToolEnded(call_id=part.call_id, tool=tool, status=status, output=bounded(output))
+
+    def _is_given(self, part: _Part) -> bool:
+        """Of one that the server does not have, it never hears."""
+        given = self._given is not None and part.tool.startswith(self._given)
+        return given and not _NOT_OFFERED.search(part.state.error)
 
     def _status(self, part: _Part) -> ToolStatus:
         state = part.state
@@ -222,6 +234,11 @@ class OpenCodeReader:
     def _fail(self, event: _Event) -> Iterable[News]:
         self._failed = event.error
         return (Noted(text=bounded(_message(event.error)), level="error"),)
+
+
+def prefix_of(tools: ToolServer) -> str:
+    """What it puts before the names of a server's tools."""
+    return f"{known_as(tools)}_"
 
 
 def _message(error: _Error) -> str:
