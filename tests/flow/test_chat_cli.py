@@ -93,7 +93,9 @@ def test_json_is_the_one_value_of_the_headless_api(at: Desk) -> None:
 def test_what_fails_says_why_and_keeps_what_came_before(at: Desk) -> None:
     said = at.run("chat", "fail, please")
     assert (said.code, said.out) == (1, "Half an ans\n")
-    assert said.err == "error: the model is gone\n"
+    error, way_on = said.err.splitlines()
+    assert error == "error: the model is gone"
+    assert way_on.startswith("`pilothouse runs retry ") and way_on.endswith(" --follow` tries it again")
     told = at.run("chat", "--json", "fail, please")
     assert (told.code, told.json["success"], told.json["content"]) == (1, False, "Half an ans")
 

@@ -57,7 +57,8 @@ class ChatTurns:
             newest = await self._store.rows(kind=TURN, session_id=chat_id, limit=1)
             if newest and newest[0].id != row.id:
                 await self.require_idle(chat_id)
-                raise Refused("only the last turn of a conversation can go on")
+                way = f"say it again: pilothouse chat --chat {chat_id} MESSAGE"
+                raise Refused(f"something was said since, and only the last turn of a conversation can go on ({way})")
             yield
 
 

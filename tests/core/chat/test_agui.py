@@ -24,6 +24,7 @@ from pilothouse.core.run.events import (
     RunStarted,
     Stopped,
     WaitClosed,
+    WaitOpened,
 )
 from pilothouse.core.run.waits import Wait, WaitKind
 
@@ -59,6 +60,7 @@ EVENTS = st.one_of(
     st.builds(chat.LaneClosed, tool_call_id=st.sampled_from(["c1", "c2"])),
     st.builds(chat.UsageRecorded, call=st.just(1), model=st.sampled_from(["", "m"]), input_tokens=st.just(3)),
     st.builds(chat.TitleUpdated, title=st.text(max_size=2)),
+    st.just(WaitOpened(wait=Wait(id=f"{TURN}.backoff.1", kind=WaitKind.BACKOFF, lasts_ms=250))),
 )
 ENDS = st.sampled_from([RunFinished(), Stopped(), RunCanceled(), RunFailed(error="no")])
 
@@ -192,3 +194,10 @@ def test_a_conversation_is_a_list_of_messages() -> None:
     assert [message["role"] for message in told] == ["user", "assistant", "assistant", "tool", "assistant"]
     assert told[3]["content"] == '{"x": 1}'
     assert told[2]["toolCalls"][0]["function"] == {"name": "look", "arguments": '{"n": 1}'}
+
+
+def test_that_the_backend_is_asked_again_is_told() -> None:
+    wait = Wait(id=f"{TURN}.backoff.1", kind=WaitKind.BACKOFF, detail={"error": "busy", "tries": 2}, lasts_ms=250)
+    (said,) = Projection("thread", "run", TURN).show(Recorded(TURN, 2, 0, WaitOpened(wait=wait)))
+    value = {"error": "busy", "tries": 2, "waitMs": 250}
+    assert said == {"type": "CUSTOM", "name": "backend_retry", "value": value}

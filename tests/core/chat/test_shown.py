@@ -97,7 +97,14 @@ def test_each_carries_its_number_in_the_log_and_the_turn() -> None:
 
 
 def test_what_clients_have_no_use_for_is_left_out() -> None:
-    assert told(StopRequested(), WaitOpened(wait=Wait(id="w", kind=WaitKind.BACKOFF)), WaitClosed(wait_id="w")) == []
+    assert told(StopRequested(), WaitClosed(wait_id="w")) == []
+
+
+def test_that_the_backend_is_asked_again_is_told_with_the_reason_and_the_time_until_then() -> None:
+    wait = Wait(id="w", kind=WaitKind.BACKOFF, detail={"error": "overloaded", "tries": 1}, lasts_ms=2000)
+    (shown,) = told(WaitOpened(wait=wait), WaitClosed(wait_id="w"))
+    assert (shown["type"], shown["kind"]) == ("notice", "backend_retry")
+    assert shown["data"] == {"error": "overloaded", "tries": 1, "waitMs": 2000}
     assert told(TitleUpdated(error="no model")) == []
     assert told(ReasoningDelta()) == []
 

@@ -11,6 +11,7 @@ from pilothouse.client.decisions import Decision
 from pilothouse.client.events import (
     ApprovalRequired,
     ChatEvent,
+    Notice,
     SubagentStarted,
     Text,
     ToolBackgrounded,
@@ -152,3 +153,13 @@ def test_the_question_shows_what_would_be_done_and_obeys_none_of_it() -> None:
 
 def test_who_cannot_be_asked_is_told_the_command() -> None:
     assert "`pilothouse approvals answer turn.c1 approve`" in elsewhere(ASKED)
+
+
+def test_why_nothing_comes_and_when_it_is_asked_again_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = ChatScreen()
+    screen.show(Notice(kind="backend_retry", data={"error": "overloaded\x1b[2J", "tries": 1, "waitMs": 2000}))
+    screen.show(Notice(kind="backend_retry"))
+    screen.show(Notice(kind="of a newer server"))
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "overloaded; asked again in 2.0s"
+    assert second == "it did not answer; asked again in a moment"

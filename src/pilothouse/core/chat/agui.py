@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from pilothouse.core.chat.calls import CallStatus, RunBy
 from pilothouse.core.chat.events import LaneClosed, LaneOpened, ReasoningDelta, TextDelta, TitleUpdated, UsageRecorded
+from pilothouse.core.chat.shown import ASKED_AGAIN, asked_again
 from pilothouse.core.chat.tool_events import ToolCalled, ToolCallGenerating, ToolEnded
 from pilothouse.core.run.events import (
     Event,
@@ -26,6 +27,7 @@ from pilothouse.core.run.events import (
     RunStarted,
     Stopped,
     WaitClosed,
+    WaitOpened,
 )
 
 Json: TypeAlias = dict[str, Any]
@@ -131,6 +133,9 @@ class Projection:
     def titled(self, event: TitleUpdated) -> None:
         if event.title:
             self._say("CUSTOM", "", name="title", value=event.title)
+
+    def pauses(self, event: WaitOpened) -> None:
+        self._say("CUSTOM", "", name=ASKED_AGAIN, value=asked_again(event.wait))
 
     def used(self, event: UsageRecorded) -> None:
         counted = self._usage.setdefault(event.model, {"model": event.model} if event.model else {})
@@ -320,5 +325,6 @@ _HANDLERS: dict[type[Event], Callable[[Projection, Any], None]] = {
     ToolCalled: Projection.called,
     ToolEnded: Projection.ended_call,
     NeedsApproval: Projection.asked,
+    WaitOpened: Projection.pauses,
     WaitClosed: Projection.answered,
 }

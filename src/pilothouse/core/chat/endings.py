@@ -26,7 +26,7 @@ ENDED: dict[BackendEnd, Ending] = {
     BackendEnd.ENDED: Ending("backend_ended", "The request to the backend was ended"),
     BackendEnd.LOST: Ending(
         "interrupted",
-        "The server was restarted while the answer was coming; what had come is kept, and it can be retried",
+        "The server was restarted while the answer was coming; what had come is kept, and a retry goes on with it",
     ),
 }
 """What is said of a request where nobody said it better."""

@@ -37,10 +37,14 @@ from pilothouse.core.run.events import (
     RunResumed,
     RunStarted,
     Stopped,
+    WaitOpened,
 )
+from pilothouse.core.run.waits import Wait
 
 Json: TypeAlias = dict[str, Any]
 
+ASKED_AGAIN = "backend_retry"
+"""What the notice is called that a request which failed is made again in a moment."""
 ENDS = frozenset({"done", "error"})
 """The last event of a leg is one of these."""
 
@@ -164,11 +168,19 @@ class Shown:
     def noticed(self, event: TurnNoticed) -> Json:
         return {"type": "notice", "kind": event.kind, "data": event.data}
 
+    def pauses(self, event: WaitOpened) -> Json:
+        return {"type": "notice", "kind": ASKED_AGAIN, "data": asked_again(event.wait)}
+
     def steered(self, event: TurnSteered) -> Json:
         return {"type": "steered", "data": {"steeringId": event.steering_id, "content": event.content, "by": event.by}}
 
     def steering_applied(self, event: SteeringApplied) -> Json:
         return {"type": "steering_applied", "data": {"steeringIds": event.steering_ids}}
+
+
+def asked_again(wait: Wait) -> Json:
+    """Why a request is made again (``error``), after how many that brought nothing, and in how many milliseconds."""
+    return {"error": "", "tries": 1, **wait.detail, "waitMs": wait.lasts_ms}
 
 
 _OF_TURNS: Mapping[type[Event], Callable[[Shown, Any], Json | None]] = {
@@ -187,6 +199,7 @@ _OF_TURNS: Mapping[type[Event], Callable[[Shown, Any], Json | None]] = {
     TitleUpdated: Shown.titled,
     UsageRecorded: Shown.used,
     TurnNoticed: Shown.noticed,
+    WaitOpened: Shown.pauses,
     TurnSteered: Shown.steered,
     SteeringApplied: Shown.steering_applied,
 }

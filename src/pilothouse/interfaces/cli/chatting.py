@@ -213,5 +213,5 @@ def begin(client: Client, message: str, on_approval: OnApproval | None, saying: 
 
 def left_note(turn: Turn) -> str:
     """What somebody is told who left a turn."""
-    stop, go_on = f"pilothouse runs stop {short(turn.id)}", f"pilothouse chat --chat {turn.chat_id}"
+    stop, go_on = f"pilothouse runs stop {short(turn.id)}", f"pilothouse chat --chat {turn.chat_id or 'last'}"
     return f"it may still go on: `{stop}` ends it, `{go_on}` goes on with the conversation"

@@ -10,10 +10,12 @@ import json
 import shutil
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from pilothouse.client.events import (
     ChatEvent,
+    Notice,
     Reasoning,
     SubagentStarted,
     Text,
@@ -61,6 +63,10 @@ class ChatScreen:
                 self.say(f"{name} goes on in the background")
             case ToolEnded():
                 self._ended(event)
+            case Notice(kind="backend_retry", data=data):
+                self.say(asked_again(data))
+            case Notice(kind="compaction_start"):
+                self._pass("summarises what was said before")
             case SubagentStarted(agent=agent):
                 self._pass(f"{agent or 'a subagent'} works")
 
@@ -128,6 +134,13 @@ class ChatScreen:
             sys.stdout.write("\n")
             sys.stdout.flush()
             self._open_line = False
+
+
+def asked_again(data: Mapping[str, Any]) -> str:
+    """Why nothing comes, and when it is tried again."""
+    why, wait_ms = one_line(str(data.get("error") or "it did not answer")), data.get("waitMs")
+    when = f"in {duration(wait_ms)}" if isinstance(wait_ms, int) else "in a moment"
+    return f"{why}; asked again {when}"
 
 
 def brief(arguments: dict[str, Any]) -> str:

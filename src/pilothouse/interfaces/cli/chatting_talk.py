@@ -13,6 +13,7 @@ from pathlib import Path
 from pilothouse.client.chats import OnApproval, Saying
 from pilothouse.client.clients import Client
 from pilothouse.client.events import Failed
+from pilothouse.client.turns import Turn
 from pilothouse.errors import PilothouseError
 from pilothouse.interfaces.cli.chatting import TurnWatch, begin, left_note
 from pilothouse.interfaces.cli.chatting_screen import ChatScreen
@@ -24,6 +25,7 @@ HELP = """\
 /new          begin another conversation
 /model [M]    show the models, or answer with M from now on
 /stop         end what is going on; so does Ctrl-C
+/retry        try the last answer again, when it failed or was stopped
 /quit         leave; so does Ctrl-D"""
 
 
@@ -36,6 +38,8 @@ class Talk:
     history: Path
     on_approval: OnApproval | None = None
     saying: Saying = field(default_factory=Saying)
+    unfinished: Turn | None = None
+    """The last turn, where it came to no good end."""
 
     def go(self) -> int:
         """Until the person leaves; answers the exit code. Raises nothing but what cannot be talked over."""
@@ -69,24 +73,46 @@ class Talk:
     def _say(self, line: str) -> None:
         turn, pressed = begin(self.client, line, self.on_approval, self.saying)
         self.saying["chat_id"] = turn.chat_id
+        self._watch(turn, pressed=pressed)
+
+    def _watch(self, turn: Turn, *, pressed: bool = False) -> None:
+        self.unfinished = None
         outcome = TurnWatch(turn, self.screen, talks=True, pressed=pressed).follow()
         if outcome.end is None:
             note(left_note(turn))
         elif isinstance(outcome.end, Failed):
+            self.unfinished = turn
             note(f"error: {outcome.end.display_message or outcome.end.message}")
-        elif outcome.end.status != "complete" and not outcome.pressed:
-            note("stopped")  # by somebody elsewhere
+            note("/retry tries it again")
+        elif outcome.end.status != "complete":
+            self.unfinished = turn
+            note(
+                "stopped; /retry goes on with it"
+                if outcome.pressed
+                else "stopped from elsewhere; /retry goes on with it"
+            )
+
+    def _retry(self) -> None:
+        turn = self.unfinished
+        if turn is None:
+            note("there is nothing to try again")
+            return
+        failed = self.client.runs.show(turn.id)["status"] == "failed"
+        (self.client.runs.retry if failed else self.client.runs.resume)(turn.id)
+        self._watch(self.client.follow(turn.id, after=turn.seq))
 
     def _command(self, line: str) -> None:
         name, _, rest = line.partition(" ")
         match name:
             case "/new":
-                self.saying["chat_id"] = None
+                self.saying["chat_id"] = self.unfinished = None
                 note("what you say next begins another conversation")
             case "/model":
                 self._model(rest.strip())
             case "/stop":
                 self._stop()
+            case "/retry":
+                self._retry()
             case _:
                 note(HELP)
 

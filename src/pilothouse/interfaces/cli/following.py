@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pilothouse.interfaces.cli.client import Client
 from pilothouse.interfaces.cli.door import ExitCode, note
-from pilothouse.interfaces.cli.feed import Presses
+from pilothouse.interfaces.cli.feed import Presses, interrupts
 from pilothouse.interfaces.cli.printing import colours, print_json
 from pilothouse.interfaces.cli.summary import print_summary
 from pilothouse.interfaces.cli.telling import LineScreen
@@ -28,6 +28,25 @@ def choose_screen(*, as_json: bool, no_color: bool) -> Screen:
 
         return LiveScreen(no_color=not colours(no_color), unicode=has_unicode())
     return LineScreen(sys.stdout)
+
+
+def only_follow(
+    client: Client, data_dir: Path, plan_id: str, *, seen: int, ended: int, as_json: bool, no_color: bool
+) -> int:
+    """The same of a plan that goes on without whoever looks: Ctrl-C leaves it. See ``Watch`` for the rest."""
+    presses = Presses()
+    with interrupts(presses.press):
+        return follow_plan(
+            client,
+            data_dir,
+            plan_id,
+            presses,
+            as_json=as_json,
+            no_color=no_color,
+            stops=False,
+            seen=seen,
+            ended=ended,
+        )
 
 
 def follow_plan(

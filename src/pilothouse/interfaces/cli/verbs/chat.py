@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pilothouse.errors import BadInput, NotFound
-from pilothouse.interfaces.cli.door import ExitCode, note, patience, say_error
+from pilothouse.interfaces.cli.door import patience
 from pilothouse.interfaces.cli.options import AsJson, DataDir, NoColor, path_given
 from pilothouse.interfaces.cli.printing import print_json
 
@@ -94,27 +94,17 @@ def chat(
 def _one(
     client: Client, screen: ChatScreen, text: str, on_approval: OnApproval, saying: Saying, *, as_json: bool
 ) -> int:
-    from pilothouse.client.events import Failed
-    from pilothouse.interfaces.cli.chatting import TurnWatch, begin, left_note
+    from pilothouse.interfaces.cli.chatting import TurnWatch, begin
+    from pilothouse.interfaces.cli.chatting_ends import told_end
 
     with patience("waiting for the server"):
         turn, pressed = begin(client, text, on_approval.value, saying)
     outcome = TurnWatch(turn, screen, pressed=pressed).follow()
-    if outcome.end is None:
-        note(left_note(turn))
-        return ExitCode.INTERRUPTED
-    if as_json:
+    if as_json and outcome.end is not None:
         import msgspec
 
         print_json(msgspec.to_builtins(turn.result()))
-    if isinstance(outcome.end, Failed):
-        return say_error(outcome.end.display_message or outcome.end.message, ExitCode.FAILED)
-    if outcome.end.status != "complete":
-        note("stopped")
-        return ExitCode.INTERRUPTED
-    if outcome.end.requires_action:
-        note(f"waits for the results of {', '.join(outcome.end.pending_tool_call_ids)}")
-    return ExitCode.SUCCEEDED
+    return told_end(turn, outcome)
 
 
 def _message(words: list[str]) -> str | None:

@@ -116,23 +116,9 @@ def _seq(client: Client, plan_id: str) -> int:
 def _follow(
     client: Client, data_dir: Any, plan_id: str, *, seen: int, ended: int, as_json: bool, no_color: bool
 ) -> int:
-    """``seen`` and ``ended``: see ``Watch``."""
-    from pilothouse.interfaces.cli.feed import Presses, interrupts
-    from pilothouse.interfaces.cli.following import follow_plan
+    from pilothouse.interfaces.cli.following import only_follow
 
-    presses = Presses()
-    with interrupts(presses.press):
-        return follow_plan(
-            client,
-            data_dir,
-            plan_id,
-            presses,
-            as_json=as_json,
-            no_color=no_color,
-            stops=False,
-            seen=seen,
-            ended=ended,
-        )
+    return only_follow(client, data_dir, plan_id, seen=seen, ended=ended, as_json=as_json, no_color=no_color)
 
 
 @app.command()

@@ -12,7 +12,7 @@ from pilothouse.errors import BadInput
 from pilothouse.interfaces.cli.door import ExitCode
 from pilothouse.interfaces.cli.finding import find_run
 from pilothouse.interfaces.cli.listing import ListsByDefault
-from pilothouse.interfaces.cli.options import AsJson, DataDir, RunId, Timeout
+from pilothouse.interfaces.cli.options import AsJson, DataDir, NoColor, RunId, Timeout
 from pilothouse.interfaces.cli.owners import connect
 from pilothouse.interfaces.cli.printing import colours, print_fields, print_json, print_json_line, print_table, state
 from pilothouse.interfaces.cli.stopping import await_end, report_end
@@ -21,6 +21,11 @@ from pilothouse.interfaces.cli.words import ago, counted, how_to_answer, one_lin
 app = typer.Typer(
     help="Every run, whatever its kind, one way.", rich_markup_mode=None, add_completion=False, cls=ListsByDefault
 )
+
+
+Follow = Annotated[
+    bool, typer.Option("--follow", "-f", help="Follow it to its end: a plan's progress, or an answer as it comes.")
+]
 
 
 @app.command("list")
@@ -124,15 +129,19 @@ def pause(run: RunId, as_json: AsJson = False, data_dir: DataDir = None) -> None
 
 
 @app.command()
-def resume(run: RunId, as_json: AsJson = False, data_dir: DataDir = None) -> None:
+def resume(
+    run: RunId, follow: Follow = False, no_color: NoColor = False, as_json: AsJson = False, data_dir: DataDir = None
+) -> int:
     """Go on after a pause or a stop."""
-    _control(run, "resume", as_json, data_dir)
+    return _go_on(run, "resume", follow, no_color, as_json, data_dir)
 
 
 @app.command()
-def retry(run: RunId, as_json: AsJson = False, data_dir: DataDir = None) -> None:
+def retry(
+    run: RunId, follow: Follow = False, no_color: NoColor = False, as_json: AsJson = False, data_dir: DataDir = None
+) -> int:
     """Try again what failed."""
-    _control(run, "retry", as_json, data_dir)
+    return _go_on(run, "retry", follow, no_color, as_json, data_dir)
 
 
 @app.command()
@@ -156,6 +165,26 @@ def release(run: RunId, as_json: AsJson = False, data_dir: DataDir = None) -> No
 def _waiting(wait: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "waits", wait["question"] or wait["kind"]
     yield "", how_to_answer(wait["id"], wait["options"]) if wait["options"] else ""
+
+
+def _go_on(run: str, verb: str, follow: bool, no_color: bool, as_json: bool, data_dir: Any) -> int:
+    if not follow:
+        _control(run, verb, as_json, data_dir)
+        return ExitCode.SUCCEEDED
+    client = connect(data_dir)
+    run_id = find_run(client, run)
+    row = client.get(f"/api/runs/{run_id}")
+    if row["kind"] == "turn" and as_json:
+        raise BadInput("an answer that is followed is no one JSON value", fix="leave --json or --follow out")
+    client.post(f"/api/runs/{run_id}/{verb}")
+    if row["kind"] == "turn":
+        from pilothouse.interfaces.cli.chatting_ends import follow_turn
+
+        return follow_turn(data_dir, run_id, row["seq"], no_color=no_color)
+    from pilothouse.interfaces.cli.following import only_follow
+
+    before = row["seq"]
+    return only_follow(client, data_dir, run_id, seen=before, ended=before + 1, as_json=as_json, no_color=no_color)
 
 
 def _control(run: str, verb: str, as_json: bool, data_dir: Any) -> None:
