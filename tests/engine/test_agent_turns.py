@@ -6,13 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.engine.conversations import THE_LOCAL_USER, World, events, happened, run, say
+from tests.engine.conversations import THE_LOCAL_USER, FakeTool, World, events, happened, run, say
 from tests.engine.server import Clock
+from tests.support.services import SECRET
 
 from pilothouse.adapters.agents.lines import Finished, encode
 from pilothouse.adapters.agents.memory import MemoryAgent, MemoryAgents
 from pilothouse.adapters.agents.pricing import Price
 from pilothouse.adapters.work.memory import MemoryProgram, MemoryWarden
+from pilothouse.core.auth.agent_tokens import make_token
+from pilothouse.core.auth.principals import Answering
 from pilothouse.core.chat.calls import CallStatus, RunBy
 from pilothouse.core.chat.events import TurnNoticed, UsageRecorded
 from pilothouse.core.chat.result import TurnResult
@@ -28,6 +31,7 @@ from pilothouse.core.run.agents import (
     SessionStarted,
     Text,
     ToolEnded,
+    ToolServer,
     ToolStarted,
     ToolStatus,
     Used,
@@ -35,6 +39,7 @@ from pilothouse.core.run.agents import (
 from pilothouse.core.run.commands import Command
 from pilothouse.core.run.events import NeedsApproval
 from pilothouse.core.run.usage import Usage
+from pilothouse.core.tools.spec import Permit
 from pilothouse.engine.services import Services
 from pilothouse.errors import StoreFailed
 
@@ -319,5 +324,80 @@ def test_where_only_looking_is_asked_for_it_may_change_nothing(
             assert result.content == "Looked."
             assert len(given) == 1
             assert (given[0] is Permissions.DENY) is looks
+
+    run(test)
+
+
+def _given(machine: Agent, monkeypatch: pytest.MonkeyPatch) -> list[RunWork]:
+    """What the agents of a machine are started for."""
+    given, command = list[RunWork](), MemoryAgents.command
+
+    async def noted(agents: MemoryAgents, effect: RunWork) -> Command:
+        given.append(effect)
+        return await command(agents, effect)
+
+    monkeypatch.setattr(MemoryAgents, "command", noted)
+    return given
+
+
+def test_it_is_given_a_server_of_the_turns_tools_and_told_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Agent(SessionStarted(session_id="s1"), Text(text="One."), DONE)
+    machine.tools.add(FakeTool())
+    given = _given(machine, monkeypatch)
+
+    async def test() -> None:
+        async with machine.engine() as services:
+            first = await answered(services)
+            second = await answered(services, chat_id=first.chat_id)
+            for work, result in zip(given, (first, second), strict=True):
+                token = make_token(SECRET, Answering(result.turn_id, 1))
+                env = {"PILOTHOUSE_MCP_SOCKET": "/owner.sock", "PILOTHOUSE_MCP_TOKEN": token}
+                assert work.tools == ToolServer(name="pilothouse", command=("bridge",), env=env)
+                assert token not in str(await events(services, result.turn_id))
+            assert "the server named `pilothouse`" in given[0].instructions
+            assert not [one for one in await events(services, first.turn_id) if isinstance(one, TurnNoticed)]
+
+    run(test)
+
+
+@pytest.mark.parametrize("tools", [(), (FakeTool(of_workspace=True),), (FakeTool(permit=Permit.DENY),)])
+def test_where_nothing_is_offered_it_is_given_no_server(
+    tools: tuple[FakeTool, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Agent(Text(text="One."), DONE)
+    machine.why_no_tools = "they are missing"
+    for tool in tools:
+        machine.tools.add(tool)
+    given = _given(machine, monkeypatch)
+
+    async def test() -> None:
+        async with machine.engine() as services:
+            result = await answered(services)
+            assert given[0].tools is None
+            assert "pilothouse" not in given[0].instructions
+            assert not [one for one in await events(services, result.turn_id) if isinstance(one, TurnNoticed)]
+
+    run(test)
+
+
+def test_one_that_cannot_be_given_its_tools_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Agent(Text(text="One."), Noted(text="its own"), (5.0, DONE))
+    machine.tools.add(FakeTool())
+    machine.why_no_tools = "pip install 'pilothouse[mcp]'"
+    given = _given(machine, monkeypatch)
+
+    async def notes(services: Services, turn_id: str) -> list[str]:
+        return [one.data["text"] for one in await events(services, turn_id) if isinstance(one, TurnNoticed)]
+
+    async def test() -> None:
+        async with machine.engine() as services:
+            sent = await say(services)
+            await happened(services, sent.turn_id, "TEXT_DELTA")
+        async with machine.engine() as services:  # which follows it from its beginning
+            first = await services.chats.wait(sent.turn_id, THE_LOCAL_USER, PATIENCE_S)
+            assert await notes(services, first.turn_id) == ["pip install 'pilothouse[mcp]'", "its own"]
+            second = await answered(services, chat_id=first.chat_id)
+            assert await notes(services, second.turn_id) == ["its own"]
+            assert [work.tools for work in given] == [None, None]
 
     run(test)
