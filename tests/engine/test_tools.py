@@ -99,8 +99,37 @@ def test_nobody_gets_the_values_of_others() -> None:
     assert "{{KEY}}" in answer.error
 
 
-def test_values_that_cannot_be_read_stop_no_server() -> None:
-    assert ran(ToolRegistry([FakeTool()], Locked())).error == "the vault cannot be opened"
+def test_values_that_cannot_be_read_stop_only_calls_that_refer_to_one(caplog: pytest.LogCaptureFixture) -> None:
+    tool = FakeTool(secrets=("key",), does=lambda *_: "fine")
+    registry = ToolRegistry([tool], Locked())
+    assert ran(registry, key="{{KEY}}") == ToolAnswer(ok=False, error="the vault cannot be opened")
+    assert [ran(registry, key="plain").result for _ in range(3)] == ["fine"] * 3
+    assert caplog.text.count("tools.nothing-hidden: the vault cannot be opened") == 1
+
+
+def test_values_that_are_slow_to_come_hold_up_only_calls_that_refer_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pilothouse.engine.tools.VALUES_WITHIN_S", 0.01)
+    tool = FakeTool(secrets=("key",), does=lambda arguments, _: arguments["key"])
+
+    class Slow:
+        def __init__(self) -> None:
+            self.open = asyncio.Event()
+
+        async def values(self, owner: str) -> Mapping[str, str]:
+            await self.open.wait()
+            return {"KEY": SECRET}
+
+    async def story() -> None:
+        slow = Slow()
+        registry = ToolRegistry([tool], slow)
+        needs = asyncio.create_task(registry.run("look", {"key": "{{KEY}}"}, CONTEXT))
+        assert (await registry.run("look", {"key": "plain"}, CONTEXT)).result == "plain"
+        assert not needs.done()
+        slow.open.set()
+        assert (await needs).result == "{{KEY}}"
+        assert (await registry.run("look", {"key": SECRET}, CONTEXT)).result == "{{KEY}}"
+
+    asyncio.run(story())
 
 
 def test_an_answer_that_is_too_long_is_cut_and_says_so() -> None:

@@ -16,10 +16,10 @@ import msgspec
 
 from pilothouse.core.chat.calls import Offered
 from pilothouse.core.tools.policy import Rules, permit_of
-from pilothouse.core.tools.secrets import Hider, resolve
+from pilothouse.core.tools.secrets import Hider, names_in, resolve
 from pilothouse.core.tools.spec import ToolAnswer, ToolContext, ToolSpec
 from pilothouse.engine.chat_ports import Tool
-from pilothouse.errors import PilothouseError
+from pilothouse.errors import PilothouseError, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +27,8 @@ LARGEST_ANSWER = 1 << 20
 """Bytes of JSON that a tool's answer may have; of a longer one the beginning is given, as text."""
 _SHOWN_OF_LARGE = 200_000
 _LONGEST_ERROR = 10_000
+VALUES_WITHIN_S = 2.0
+"""How long a call that refers to no credential waits for those that its answer must not hold."""
 
 NO_RULES: Rules = {}
 
@@ -55,6 +57,8 @@ class ToolRegistry:
         self._tools: dict[str, Tool] = {}
         self._secrets: Secrets = secrets or NoSecrets()
         self._complete = asyncio.Event()
+        self._blind = False
+        """What is hidden could not be read the last time."""
         if complete:
             self._complete.set()
         for tool in tools:
@@ -99,7 +103,7 @@ class ToolRegistry:
             return ToolAnswer(ok=False, error=f"Tool not found: {name}")
         hider: Hider | None = None
         try:
-            values = await self._secrets.values(context.owner)
+            values = await self._values(context.owner, needed=bool(names_in(arguments, tool.spec.secrets)))
             hider = Hider(values)
             answer = await tool.run(resolve(arguments, tool.spec.secrets, values), context)
             return _bounded(_hidden(answer, hider))
@@ -110,6 +114,22 @@ class ToolRegistry:
             extra = {"tool": name, "run_id": context.turn_id}
             log.error("tool.crashed\n%s", hider.text(trace) if hider else trace, extra=extra)
             return _refusal(f"internal error in {name}: {type(error).__name__}: {error}", hider)
+
+    async def _values(self, owner: str, *, needed: bool) -> Mapping[str, str]:
+        """The values of an owner. A call that needs none goes on without where they cannot be read, or not soon: then
+        its answer is not searched for them. Raises ``Unavailable``."""
+        if needed:
+            return await self._secrets.values(owner)
+        try:
+            async with asyncio.timeout(VALUES_WITHIN_S):
+                values = await self._secrets.values(owner)
+        except (Unavailable, TimeoutError) as error:
+            if not self._blind:
+                log.warning("tools.nothing-hidden: %s", str(error) or "credentials take too long to be read")
+            self._blind = True
+            return {}
+        self._blind = False
+        return values
 
 
 def _refusal(error: str, hider: Hider | None) -> ToolAnswer:

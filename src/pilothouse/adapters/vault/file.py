@@ -12,9 +12,10 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -25,7 +26,9 @@ from pilothouse.errors import NotFound, StoreFailed, Unavailable
 FILE = "vault"
 LOCK_WAIT_S = 10.0
 _ASK_EVERY_S = 0.01
+_THREADS = 4
 
+T = TypeVar("T")
 Owners = dict[str, dict[str, dict[str, Any]]]
 
 
@@ -42,6 +45,7 @@ class FileVault:
         self._places = places
         self._choose = choose
         self._opened: dict[Head, bytes] = {}
+        self._threads = ThreadPoolExecutor(_THREADS, "vault")
 
     async def put(self, owner: str, name: str, secret: Mapping[str, Any]) -> None:
         kept = msgspec.json.decode(msgspec.json.encode(dict(secret)), type=dict[str, Any])
@@ -50,20 +54,20 @@ class FileVault:
             owners.setdefault(owner, {})[name] = kept
             return True
 
-        await asyncio.to_thread(self._change, change)
+        await self._on_thread(lambda: self._change(change))
 
     async def get(self, owner: str, name: str) -> dict[str, Any]:
-        owners = await asyncio.to_thread(self._read)
+        owners = await self._on_thread(self._read)
         try:
             return owners[owner][name]
         except KeyError:
             raise NotFound(f"there is no credential {name}") from None
 
     async def names(self, owner: str) -> list[str]:
-        return sorted((await asyncio.to_thread(self._read)).get(owner, {}))
+        return sorted((await self._on_thread(self._read)).get(owner, {}))
 
     async def everything(self, owner: str) -> dict[str, dict[str, Any]]:
-        return dict(sorted((await asyncio.to_thread(self._read)).get(owner, {}).items()))
+        return dict(sorted((await self._on_thread(self._read)).get(owner, {}).items()))
 
     async def delete(self, owner: str, name: str) -> None:
         def change(owners: Owners) -> bool:
@@ -72,7 +76,11 @@ class FileVault:
                 del owners[owner]
             return there
 
-        await asyncio.to_thread(self._change, change)
+        await self._on_thread(lambda: self._change(change))
+
+    async def _on_thread(self, work: Callable[[], T]) -> T:
+        """Not on those that the process shares: a keychain may keep each of them for a while."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def _change(self, change: Callable[[Owners], bool]) -> None:
         with self._locked():

@@ -13,9 +13,10 @@ import logging
 import os
 import stat
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from pilothouse.adapters.vault.sealed import KEY_BYTES, Damaged
 from pilothouse.errors import Unavailable
@@ -23,7 +24,10 @@ from pilothouse.errors import Unavailable
 log = logging.getLogger(__name__)
 
 KEYCHAIN_WAIT_S = 20.0
-"""How long a keychain may take, which may be asking a person for a password."""
+"""How long a keychain may take, which may be asking a person for a password. After that whoever needs the key is told
+at once that it is still waited for."""
+ASKED_AGAIN_S = 30.0
+"""How long a refusal counts: a person who has dismissed the question is not asked again for every call."""
 _SERVICE = "pilothouse"
 
 T = TypeVar("T")
@@ -92,6 +96,9 @@ class Keychain:
 
     def __init__(self, vault: Path) -> None:
         self._entry = f"vault {hashlib.sha256(os.fsencode(vault.absolute())).hexdigest()[:16]}"
+        self._asking = threading.Lock()
+        self._asked: _Question[str | None] | None = None
+        """The question that was asked last, by whoever came first; it may be answered after all have given up."""
 
     @staticmethod
     def there() -> bool:
@@ -101,28 +108,28 @@ class Keychain:
         except ImportError:
             return False
         try:
-            priority = _bounded(lambda: keyring.get_keyring().priority)
+            priority = _Question(lambda: keyring.get_keyring().priority).answer()
         except Exception:  # whatever a backend may say, it is none to rely on
             log.info("vault.no-keychain", exc_info=True)
             return False
         return float(priority) >= 1
 
     def read(self) -> bytes | None:
-        text = self._ask(lambda keyring: keyring.get_password(_SERVICE, self._entry))
+        """Any number of threads may ask at once: the keychain is asked one question."""
+        keyring = _keyring()
+        with self._asking:
+            if self._asked is None or self._asked.failed_before(ASKED_AGAIN_S):
+                self._asked = _Question(lambda: keyring.get_password(_SERVICE, self._entry))
+            asked = self._asked
+        text = _answer(asked)
+        with self._asking:
+            if self._asked is asked:
+                self._asked = None
         return None if text is None else _decode(text.encode(), "the keychain's entry")
 
     def write(self, key: bytes) -> None:
-        self._ask(lambda keyring: keyring.set_password(_SERVICE, self._entry, base64.b64encode(key).decode()))
-
-    def _ask(self, call: Callable[[_Keyring], T]) -> T:
-        try:
-            import keyring  # noqa: PLC0415  # an extra
-        except ImportError:
-            raise Unavailable("the system's keychain cannot be asked: pip install 'pilothouse[vault]'") from None
-        try:
-            return _bounded(lambda: call(keyring))
-        except Exception as error:  # each backend has errors of its own
-            raise Unavailable(f"the system's keychain does not give the vault's key: {error}") from error
+        keyring = _keyring()
+        _answer(_Question(lambda: keyring.set_password(_SERVICE, self._entry, base64.b64encode(key).decode())))
 
 
 class _Keyring(Protocol):
@@ -131,26 +138,54 @@ class _Keyring(Protocol):
     def set_password(self, service_name: str, username: str, password: str) -> None: ...
 
 
-def _bounded(call: Callable[[], T]) -> T:
-    """A keychain that waits for somebody must not keep the process from ending. Raises what ``call`` does, and
-    ``TimeoutError``."""
-    answers: list[T] = []
-    errors: list[BaseException] = []
+def _keyring() -> _Keyring:
+    """Raises ``Unavailable``."""
+    try:
+        import keyring  # noqa: PLC0415  # an extra
+    except ImportError:
+        raise Unavailable("the system's keychain cannot be asked: pip install 'pilothouse[vault]'") from None
+    return keyring
 
-    def ask() -> None:
+
+def _answer(asked: _Question[T]) -> T:
+    """Raises ``Unavailable``."""
+    try:
+        return asked.answer()
+    except Exception as error:  # each backend has errors of its own
+        raise Unavailable(f"the system's keychain does not give the vault's key: {error}") from error
+
+
+class _Question(Generic[T]):
+    """Asked on a thread of its own: a keychain that waits for somebody must not keep the process from ending."""
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        self._call = call
+        self._began = time.monotonic()
+        self._over = threading.Event()
+        self._ended = 0.0
+        self._answers: list[T] = []
+        self._errors: list[BaseException] = []
+        threading.Thread(target=self._ask, name="keychain", daemon=True).start()
+
+    def answer(self) -> T:
+        """Raises what the call does, and ``TimeoutError`` when it has taken ``KEYCHAIN_WAIT_S``, whoever asked."""
+        if not self._over.wait(max(0.0, self._began + KEYCHAIN_WAIT_S - time.monotonic())):
+            raise TimeoutError("it does not answer; it may be locked, or be asking for a password")
+        if self._errors:
+            raise self._errors[0]
+        return self._answers[0]
+
+    def failed_before(self, seconds: float) -> bool:
+        """Whether it ended with an error so long ago."""
+        return self._over.is_set() and bool(self._errors) and time.monotonic() - self._ended >= seconds
+
+    def _ask(self) -> None:
         try:
-            answers.append(call())
-        except BaseException as error:  # handed on below
-            errors.append(error)
-
-    thread = threading.Thread(target=ask, name="keychain", daemon=True)
-    thread.start()
-    thread.join(KEYCHAIN_WAIT_S)
-    if errors:
-        raise errors[0]
-    if not answers:
-        raise TimeoutError("it does not answer; it may be locked")
-    return answers[0]
+            self._answers.append(self._call())
+        except BaseException as error:  # for whoever asked
+            self._errors.append(error)
+        self._ended = time.monotonic()
+        self._over.set()
 
 
 def _decode(text: bytes, what: str) -> bytes:
