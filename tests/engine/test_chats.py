@@ -14,6 +14,7 @@ from tests.engine.conversations import (
     REPO,
     THE_LOCAL_USER,
     FakeTool,
+    World,
     backend_of,
     calling,
     ended,
@@ -25,7 +26,8 @@ from tests.engine.conversations import (
     world,
 )
 
-from pilothouse.adapters.backends.memory import Hold, Step, by_call
+from pilothouse.adapters.backends.memory import Hold, MemoryBackend, Step, by_call
+from pilothouse.adapters.store.memory import MemoryEventStore
 from pilothouse.core.auth.refusals import NeedsScope
 from pilothouse.core.chat.backend import Completed, Said
 from pilothouse.core.chat.calls import Features, GivenResult, OnApproval
@@ -34,6 +36,7 @@ from pilothouse.core.tools.spec import Permit, Touches
 from pilothouse.core.workflow.document import Workflow
 from pilothouse.core.workflow.history import Note
 from pilothouse.engine.chats import ChatChanges, Send
+from pilothouse.engine.ports import EventStore
 from pilothouse.engine.services import Services
 from pilothouse.errors import BadInput, Busy, Gone, NotFound, Refused
 
@@ -367,6 +370,34 @@ def test_chats_are_listed_by_their_last_use_and_put_away() -> None:
             assert [chat.id for chat in await chats.list(THE_LOCAL_USER)] == [sent[0], sent[2]]
             assert [chat.id for chat in await chats.list(THE_LOCAL_USER, archived=True)] == [sent[1]]
             assert len(await chats.list(THE_LOCAL_USER, archived=None)) == 3
+
+    run(journey)
+
+
+def test_a_page_of_chats_asks_the_store_as_often_as_one_chat() -> None:
+    asked: list[str] = []
+
+    async def point(operation: str) -> None:
+        asked.append(operation)
+
+    class Counted(World):
+        async def open_store(self) -> EventStore:
+            return MemoryEventStore(self.store, point)
+
+    async def asking(services: Services, **question: Any) -> list[str]:
+        asked.clear()
+        await services.chats.list(THE_LOCAL_USER, **question)
+        return sorted(asked)
+
+    async def journey() -> None:
+        made = Counted()
+        made.backend = MemoryBackend([Said("x"), Completed()])
+        async with made.engine() as services:
+            await _said(services, "the first")
+            alone = await asking(services)
+            for number in range(9):
+                await _said(services, f"chat {number}")
+            assert await asking(services) == await asking(services, workflow_id="none's") == alone
 
     run(journey)
 

@@ -7,7 +7,7 @@ hold; those of a turn that goes on are asked of whoever drives it.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import TypeAlias
 
 import msgspec
@@ -86,8 +86,12 @@ class ChatHistory:
 
     async def newest(self, chat_id: str) -> RunRow | None:
         """The last turn of a chat."""
-        found = await self._store.rows(kind=TURN, session_id=chat_id, limit=1)
-        return found[0] if found else None
+        return (await self.newest_of((chat_id,))).get(chat_id)
+
+    async def newest_of(self, chat_ids: Iterable[str]) -> dict[str, RunRow]:
+        """The last turns of several, by chat, of those that have one."""
+        found = await self._store.newest(TURN, frozenset(chat_ids))
+        return {row.session_id: row for row in found if row.session_id is not None}
 
     async def turn(self, row: RunRow) -> PastTurn:
         """A turn as of its row. Raises ``Gone``, ``StoreFailed``."""
