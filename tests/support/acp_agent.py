@@ -57,18 +57,18 @@ class Agent:
 
     async def new_session(self, cwd: str, **more: Any) -> schema.NewSessionResponse:
         folders = more.get("additional_directories")
-        self._hear("new_session", cwd=cwd, folders=folders, environment=sorted(os.environ))
+        self._hear("new_session", cwd=cwd, folders=folders, environment=sorted(os.environ), **_servers(more))
         if not self._logged_in:
             raise acp.RequestError.auth_required()
         return schema.NewSessionResponse.model_validate({"sessionId": "s-1", **self._part.get("new", {})})
 
-    async def load_session(self, cwd: str, session_id: str, **_: Any) -> schema.LoadSessionResponse:
-        self._hear("load_session", sessionId=session_id)
+    async def load_session(self, cwd: str, session_id: str, **more: Any) -> schema.LoadSessionResponse:
+        self._hear("load_session", sessionId=session_id, **_servers(more))
         await self._client.session_update(session_id, acp.update_agent_message_text("said long ago"))
         return schema.LoadSessionResponse()
 
-    async def resume_session(self, session_id: str, **_: Any) -> schema.ResumeSessionResponse:
-        self._hear("resume_session", sessionId=session_id)
+    async def resume_session(self, session_id: str, **more: Any) -> schema.ResumeSessionResponse:
+        self._hear("resume_session", sessionId=session_id, **_servers(more))
         return schema.ResumeSessionResponse()
 
     async def set_config_option(self, config_id: str, session_id: str, value: Any, **_: Any) -> Any:
@@ -101,13 +101,16 @@ class Agent:
     async def _say(self, session: str, text: str) -> None:
         await self._client.session_update(session, acp.update_agent_message_text(text))
 
-    async def _ask(self, session: str, call_id: str, kind: str, path: str = "") -> None:
-        """Ask for a tool, and say what the answer was; a cancel is heard meanwhile."""
+    async def _ask(
+        self, session: str, call_id: str, kind: str, path: str = "", more: dict[str, Any] | None = None
+    ) -> None:
+        """Ask for a tool, and say what the answer was; a cancel is heard meanwhile. ``more``: fields of the call."""
         call: dict[str, Any] = {
             "toolCallId": call_id,
             "title": f"{kind} {path}",
             "kind": kind,
             "rawInput": {"path": path},
+            **(more or {}),
         }
         if path:
             call["locations"] = [{"path": path}]
@@ -161,6 +164,11 @@ class Agent:
         """From here on it neither leaves when its work is done nor heeds a polite signal."""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._part["stay"] = True
+
+
+def _servers(more: dict[str, Any]) -> dict[str, Any]:
+    """The servers of tools that a session is opened with."""
+    return {"servers": [(one.name, one.command, *one.args, *one.env) for one in more.get("mcp_servers") or ()]}
 
 
 async def main() -> None:

@@ -141,7 +141,7 @@ def opencode(program: Path, job: Job) -> Command:
         "autoupdate": False,
         "share": "disabled",
         "permission": {"edit": allowed, "bash": allowed},
-        **({"mcp": {SERVER: {"type": "local", "command": list(job.server)}}} if job.server else {}),
+        **({"mcp": {f"{SERVER}_tools": {"type": "local", "command": list(job.server)}}} if job.server else {}),
     }
     env = _environment(
         job,
@@ -163,7 +163,7 @@ def gemini(program: Path, job: Job) -> Command:
     }
     if job.server:
         command, *arguments = job.server
-        settings["mcpServers"] = {SERVER: {"command": command, "args": arguments, "trust": True}}
+        settings["mcpServers"] = {f"{SERVER}_tools": {"command": command, "args": arguments, "trust": True}}
     (job.home / ".gemini").mkdir(exist_ok=True)
     (job.home / ".gemini" / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
     env = _environment(job, GEMINI_API_KEY=KEY, GOOGLE_GEMINI_BASE_URL=job.url, GEMINI_CLI_HOME=str(job.home))

@@ -11,8 +11,9 @@ from tests.adapters.agents.replay import CONVERSATION, some_work
 
 from pilothouse.adapters.agents.driver import AgentWork, Program
 from pilothouse.adapters.agents.gemini.driver import Gemini
+from pilothouse.adapters.agents.tool_servers import sealed
 from pilothouse.core.plan.spec import AgentSpec
-from pilothouse.core.run.agents import AgentConfig, Permissions
+from pilothouse.core.run.agents import AgentConfig, Permissions, ToolServer
 from pilothouse.errors import BadInput
 
 GEMINI = Gemini()
@@ -102,6 +103,52 @@ def test_with_a_login_of_the_users_our_settings_lie_under_theirs(private: Path) 
     defaults = json.loads(Path(launch.env["GEMINI_CLI_SYSTEM_DEFAULTS_PATH"]).read_text())
     assert "security" not in defaults
     assert defaults["privacy"]["usageStatisticsEnabled"] is False
+
+
+TOOLS = ToolServer(name="ours", command=("/serve", "it"), env={"TOKEN": "the-secret"})
+
+
+def settings(home: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(home, ".gemini", "settings.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize("permissions", [Permissions.ALLOW, Permissions.DENY])
+def test_a_server_of_tools_is_given_and_its_tools_are_allowed(private: Path, permissions: Permissions) -> None:
+    without = GEMINI.launch(work(private, config=OWN, permissions=permissions))
+    before = settings(without.env["GEMINI_CLI_HOME"])
+    given = work(private, config=OWN, tools=TOOLS, permissions=permissions)
+    launch = GEMINI.launch(given)
+
+    program, *arguments = sealed(given)
+    server = {"command": program, "args": arguments, "trust": True, "timeout": 86_400_000}
+    assert settings(launch.env["GEMINI_CLI_HOME"]) == {**before, "mcpServers": {"ours_tools": server}}
+    assert "mcpServers" not in before
+    assert launch == without
+    assert "the-secret" not in str(launch)
+
+
+def test_to_a_user_who_is_logged_in_a_server_is_given_beside_their_own_and_their_directory_stays_as_it_is(
+    private: Path,
+) -> None:
+    theirs = private / "home" / ".gemini"
+    theirs.mkdir(parents=True)
+    (theirs / "oauth_creds.json").write_text("{}")
+    (theirs / "tmp").mkdir()
+    text = '{"mcpServers": {"github": {"command": "x"}}, /* mine */ "general": {"a": "http://b"}} // end'
+    (theirs / "settings.json").write_text(text)
+
+    for _ in range(2):
+        home = GEMINI.launch(work(private, tools=TOOLS)).env["GEMINI_CLI_HOME"]
+
+    assert list(settings(home)["mcpServers"]) == ["github", "ours_tools"]
+    assert settings(home)["general"] == {"a": "http://b"}
+    assert settings(home)["privacy"]["usageStatisticsEnabled"] is False
+    (Path(home) / ".gemini" / "tmp" / "said").touch()
+    (Path(home) / ".gemini" / "oauth_creds.json").write_text('{"new": 1}')
+    assert (theirs / "tmp" / "said").exists()
+    assert (theirs / "oauth_creds.json").read_text() == '{"new": 1}'
+    assert (theirs / "settings.json").read_text() == text
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from pilothouse.core.run.agents import (
     Permissions,
     SessionStarted,
     ToolEnded,
+    ToolServer,
     ToolStarted,
     ToolStatus,
 )
@@ -232,3 +233,50 @@ def test_an_event_nested_without_end_is_noted() -> None:
     run = told(b'{"type":"tool_use","parameters":' + b'{"a":' * 100_000)
 
     assert [len(note.text) <= MAX_TEXT for note in run.of(Noted)] == [True]
+
+
+OURS = ToolServer(name="pilothouse", command=("serve",))
+
+
+def test_calls_of_the_server_it_was_given_are_passed_over_but_counted() -> None:
+    run = replay(GEMINI, "served", tools=OURS)
+
+    assert [tool.tool for tool in run.of(ToolStarted)] == ["write_file"]
+    assert [tool.tool for tool in run.of(ToolEnded)] == ["write_file"]
+    assert run.of(ToolEnded)[0].call_id == run.of(ToolStarted)[0].call_id
+    assert run.said == "It was refused."
+    assert run.used.total.tool_calls == 3
+
+
+@pytest.mark.parametrize("tools", [None, ToolServer(name="pilot", command=("serve",))])
+def test_calls_of_servers_of_the_users_own_are_told(tools: ToolServer | None) -> None:
+    run = replay(GEMINI, "served", tools=tools)
+
+    assert {tool.tool for tool in run.of(ToolStarted)} == {
+        "mcp_pilothouse_tools_echo",
+        "mcp_pilothouse_tools_refuse",
+        "write_file",
+    }
+    assert {tool.tool: tool.status for tool in run.of(ToolEnded)} == {
+        "mcp_pilothouse_tools_echo": ToolStatus.SUCCEEDED,
+        "mcp_pilothouse_tools_refuse": ToolStatus.FAILED,
+        "write_file": ToolStatus.SUCCEEDED,
+    }
+    assert run.used.total.tool_calls == 3
+
+
+@pytest.mark.parametrize("kind", ["tool_not_registered", "policy_violation", "invalid_tool_params"])
+def test_a_call_that_its_server_never_heard_of_is_told(kind: str) -> None:
+    lines = used("mcp_pilothouse_tools_gone", {"type": kind, "message": "no"}, text="x")
+    run = told(INIT, *lines, DONE, tools=OURS)
+
+    assert [(tool.tool, tool.input) for tool in run.of(ToolStarted)] == [("mcp_pilothouse_tools_gone", '{"text":"x"}')]
+    assert [tool.call_id for tool in run.of(ToolEnded)] == ["t1"]
+    assert run.used.total.tool_calls == 1
+
+
+@pytest.mark.parametrize("name", ["mcp_pilothouse_echo", "mcp_pilothouse_toolsecho", "pilothouse_tools_echo"])
+def test_a_tool_whose_name_only_resembles_is_told(name: str) -> None:
+    run = told(INIT, *used(name), DONE, tools=OURS)
+
+    assert [tool.tool for tool in run.of(ToolStarted)] == [tool.tool for tool in run.of(ToolEnded)] == [name]

@@ -12,8 +12,9 @@ from tests.adapters.agents.replay import some_work
 
 from pilothouse.adapters.agents.driver import AgentWork, Launch, Program
 from pilothouse.adapters.agents.opencode.driver import OpenCode
+from pilothouse.adapters.agents.tool_servers import sealed
 from pilothouse.core.plan.spec import AgentSpec, Effort
-from pilothouse.core.run.agents import AgentConfig, Permissions
+from pilothouse.core.run.agents import AgentConfig, Permissions, ToolServer
 from pilothouse.errors import BadInput
 
 OPENCODE = OpenCode()
@@ -51,6 +52,34 @@ def remember(data: Path, directory: str) -> None:
     connection.execute("INSERT INTO session VALUES (?, NULL, ?)", (SESSION, directory))
     connection.commit()
     connection.close()
+
+
+TOOLS = ToolServer(name="ours", command=("/serve", "it"), env={"TOKEN": "the-secret"})
+
+
+@pytest.mark.parametrize("permissions", [Permissions.ALLOW, Permissions.DENY])
+def test_a_server_of_tools_is_given_beside_the_users_own_and_its_tools_are_allowed(
+    private: Path, permissions: Permissions
+) -> None:
+    given = work(private, tools=TOOLS, permissions=permissions)
+    launch = OPENCODE.launch(given)
+
+    assert settings(launch)["mcp"] == {
+        "ours_tools": {"type": "local", "command": list(sealed(given)), "enabled": True, "timeout": 86_400_000}
+    }
+    assert list(settings(launch)["permission"].items())[-1] == ("ours_tools_*", "allow")  # the last that fits counts
+    assert "the-secret" not in str(launch)
+
+
+@pytest.mark.parametrize("permissions", [Permissions.ALLOW, Permissions.DENY])
+def test_a_server_of_tools_changes_nothing_else(private: Path, permissions: Permissions) -> None:
+    without = OPENCODE.launch(work(private, permissions=permissions))
+    launch = OPENCODE.launch(work(private, tools=TOOLS, permissions=permissions))
+
+    found = settings(launch)
+    del found["mcp"], found["permission"]["ours_tools_*"]
+    assert found == settings(without)
+    assert (launch.argv, launch.stdin, launch.hosts) == (without.argv, without.stdin, without.hosts)
 
 
 def test_it_works_in_the_worktree_unasked_and_takes_its_prompt_over_standard_input(private: Path) -> None:

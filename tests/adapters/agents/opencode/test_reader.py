@@ -20,6 +20,7 @@ from pilothouse.core.run.agents import (
     SessionStarted,
     Text,
     ToolEnded,
+    ToolServer,
     ToolStarted,
     ToolStatus,
 )
@@ -270,3 +271,48 @@ def test_an_event_nested_without_end_is_noted() -> None:
     run = told(b'{"type":"tool_use","part":' + b'{"a":' * 100_000)
 
     assert [len(note.text) <= MAX_TEXT for note in run.of(Noted)] == [True]
+
+
+OURS = ToolServer(name="pilothouse", command=("serve",))
+
+
+def test_calls_of_the_server_it_was_given_are_passed_over_but_counted() -> None:
+    run = replay(OPENCODE, "served", tools=OURS)
+
+    assert [tool.tool for tool in run.of(ToolStarted)] == ["write"]
+    assert [tool.tool for tool in run.of(ToolEnded)] == ["write"]
+    assert run.of(ToolEnded)[0].call_id == run.of(ToolStarted)[0].call_id
+    assert run.said == "It was refused."
+    assert run.used.total.tool_calls == 3
+
+
+@pytest.mark.parametrize("tools", [None, ToolServer(name="pilot", command=("serve",))])
+def test_calls_of_servers_of_the_users_own_are_told(tools: ToolServer | None) -> None:
+    run = replay(OPENCODE, "served", tools=tools)
+
+    assert {tool.tool for tool in run.of(ToolStarted)} == {"pilothouse_tools_echo", "pilothouse_tools_refuse", "write"}
+    assert {tool.tool: tool.status for tool in run.of(ToolEnded)} == {
+        "pilothouse_tools_echo": ToolStatus.SUCCEEDED,
+        "pilothouse_tools_refuse": ToolStatus.FAILED,
+        "write": ToolStatus.SUCCEEDED,
+    }
+    assert run.used.total.tool_calls == 3
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        tool("pilothouse_tools_gone", {}, status="error", error="Model tried to call unavailable tool 'invalid'."),
+        tool("invalid", {"tool": "pilothouse_tools_gone", "error": "no"}, output="no"),
+    ],
+)
+def test_a_call_that_its_server_never_heard_of_is_told(line: bytes) -> None:
+    run = told(line, stopped(), tools=OURS)
+
+    assert [tool.tool for tool in run.of(ToolStarted)] == ["pilothouse_tools_gone"]
+    assert [tool.status for tool in run.of(ToolEnded)] == [ToolStatus.FAILED]
+
+
+@pytest.mark.parametrize("name", ["pilothouse_echo", "pilothouse_toolsecho", "x_pilothouse_tools_echo", "bash"])
+def test_a_tool_whose_name_only_resembles_is_told(name: str) -> None:
+    assert [tool.tool for tool in told(tool(name), stopped(), tools=OURS).of(ToolEnded)] == [name]
