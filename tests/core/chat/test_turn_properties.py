@@ -45,7 +45,7 @@ def _call(**fixed: Any) -> st.SearchStrategy[b.BackendEvent]:
         name=NAMES,
         arguments=ARGS,
         lane=LANES,
-        executor=st.sampled_from(["", "", "", "go", "client", "sim"]),
+        executor=st.sampled_from(["", "", "server", "server", "go", "client", "sim"]),
         **{name: st.just(value) for name, value in fixed.items()},
     )
 
@@ -100,7 +100,7 @@ class AnyTurn(RuleBasedStateMachine):
             steers=st.booleans(),
             aborts=st.booleans(),
             repeats=st.booleans(),
-            own_tools=st.sampled_from([False, False, False, True]),
+            own_tools=st.sampled_from([False, False, True]),
         ),
         auto_execute=st.sampled_from([True, True, True, False]),
         on_approval=st.sampled_from([OnApproval.WAIT, OnApproval.WAIT, OnApproval.REFUSE, OnApproval.RUN]),
