@@ -19,8 +19,12 @@ import msgspec
 from pilothouse.core.run.contract import Effect, Ended
 from pilothouse.core.run.events import Event
 from pilothouse.core.run.inputs import Input
+from pilothouse.engine.patience import Patience
 
 T = TypeVar("T")
+
+_FOR_CERTAIN = Patience(grace_s=None)
+"""What others go on with must not be worked on any more."""
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -51,28 +55,10 @@ class Within:
         await self._tell(given)
 
     async def unless_unwanted(self, work: Coroutine[Any, Any, T], patience_s: float = 0.0) -> T | Ended:
-        """Await ``work``, or cancel it and answer ``Ended`` once the effect is unwanted.
+        """Await ``work``, or cancel it and answer ``Ended`` once the effect is unwanted and the work has ended.
 
         ``patience_s``: how long it may then go on, for work that is as good as done."""
-        if self.unwanted.is_set():
-            work.close()
-            return Ended()
-        task = asyncio.ensure_future(work)
-        waiter = asyncio.ensure_future(self.unwanted.wait())
-        try:
-            await asyncio.wait((task, waiter), return_when=asyncio.FIRST_COMPLETED)
-            if patience_s and not task.done():
-                await asyncio.wait((task,), timeout=patience_s)
-            if task.done():
-                return task.result()
-            task.cancel()
-            await asyncio.wait((task,))
-            return Ended() if task.cancelled() else task.result()
-        finally:
-            waiter.cancel()
-            if not task.done():
-                task.cancel()
-                await asyncio.wait((task,))
+        return await _FOR_CERTAIN.wait(work, self.unwanted, last_s=patience_s)
 
 
 class Performer(Protocol):

@@ -1,6 +1,7 @@
-"""Work that may not hold up whoever waits for it: it is ended when its time is up, or when nobody wants it any more.
+"""Work that is ended when nobody wants it any more, or when its time is up.
 
-Work that does not end when it is cancelled is left to itself, and said so; it ends with the process at the latest.
+Work that goes on although it was cancelled is waited for as long as whoever waits has patience; then it is left to
+itself, and said so: it ends with the process at the latest.
 """
 
 from __future__ import annotations
@@ -8,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import msgspec
 
 from pilothouse.core.run.contract import Ended
-from pilothouse.engine.ports import Clock
 
 log = logging.getLogger(__name__)
 
@@ -25,10 +25,9 @@ class TooLong(msgspec.Struct, frozen=True):
 
 
 class Patience:
-    """``grace_s``: how long what was cancelled may take to end."""
+    """``grace_s``: how long what was cancelled may take to end; None: until it has."""
 
-    def __init__(self, clock: Clock, grace_s: float = 3.0) -> None:
-        self._clock = clock
+    def __init__(self, grace_s: float | None = 3.0) -> None:
         self._grace_s = grace_s
         self._left: set[asyncio.Task[Any]] = set()
 
@@ -37,29 +36,47 @@ class Patience:
         """How much work was cancelled and has not ended."""
         return len(self._left)
 
+    @overload
     async def wait(
-        self, work: Coroutine[Any, Any, T], unwanted: asyncio.Event, limit_s: float | None = None
+        self, work: Coroutine[Any, Any, T], unwanted: asyncio.Event, *, last_s: float = 0.0
+    ) -> T | Ended: ...
+
+    @overload
+    async def wait(
+        self, work: Coroutine[Any, Any, T], unwanted: asyncio.Event, limit_s: float
+    ) -> T | Ended | TooLong: ...
+
+    async def wait(
+        self,
+        work: Coroutine[Any, Any, T],
+        unwanted: asyncio.Event,
+        limit_s: float | None = None,
+        *,
+        last_s: float = 0.0,
     ) -> T | Ended | TooLong:
         """What ``work`` answers or raises, ``Ended`` once it is unwanted, ``TooLong`` after ``limit_s``. An answer that
-        came while it was being ended counts."""
+        came while it was being ended counts.
+
+        ``last_s``: how long it may go on when it is not wanted any more, for work that is as good as done."""
         if unwanted.is_set():
             work.close()
             return Ended()
         task = asyncio.create_task(work)
         told = asyncio.create_task(unwanted.wait())
-        alarm = None if limit_s is None else asyncio.create_task(self._clock.sleep(limit_s))
-        helpers: set[asyncio.Task[Any]] = {told} if alarm is None else {told, alarm}
         try:
-            await asyncio.wait({task, *helpers}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((task, told), timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+            if last_s and not task.done():
+                await asyncio.wait((task,), timeout=last_s)
+            if task.cancelled():
+                raise RuntimeError("work was cancelled by somebody who does not wait for it")
             if not task.done():
                 await self._end(task)
             if task.done() and not task.cancelled():
                 return task.result()
             return Ended() if told.done() else TooLong()
         finally:
-            for helper in helpers:
-                helper.cancel()
-            await asyncio.wait(helpers)
+            told.cancel()
+            await asyncio.wait((told,))
             if not task.done():  # this process lets go
                 await self._end(task)
             if task.done() and not task.cancelled():

@@ -64,7 +64,7 @@ class TurnEffects:
         self._tools = tools
         self._documents = documents
         self._clock = clock
-        self._patience = Patience(clock)
+        self._patience = Patience()
         self._calls = ChatCalls(backend, tools, history, self._patience)
 
     async def __call__(self, effect: Effect, within: Within) -> msgspec.Struct:
@@ -99,9 +99,7 @@ class TurnEffects:
         return CallEnded(end=BackendEnd.FAILED, error=f"{error}; send the message again", code="backend_changed")
 
     async def _wait(self, work: Coroutine[Any, Any, T], within: Within) -> T | Ended:
-        answer = await self._patience.wait(work, within.unwanted)
-        assert not isinstance(answer, TooLong), "it has no limit"
-        return answer
+        return await self._patience.wait(work, within.unwanted)
 
     async def _tell(self, telling: Coroutine[Any, Any, None], within: Within, limit_s: float) -> Done | Failed | Ended:
         told = await self._patience.wait(telling, within.unwanted, limit_s)
