@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from random import Random
 from typing import cast
 
@@ -13,10 +13,19 @@ from tests.engine.server import quiet, run
 from tests.support.trivial import REGISTRY, StepSaid
 
 from pilothouse.adapters.store.memory import MemoryEventStore
-from pilothouse.core.run.events import Event, Recorded, RunCreated
+from pilothouse.core.run.events import (
+    Event,
+    Recorded,
+    RunCreated,
+    RunFailed,
+    RunFinished,
+    RunResumed,
+    RunStarted,
+)
+from pilothouse.core.run.lifecycle import MOVES, TERMINAL_EVENTS, Lifecycle
 from pilothouse.core.run.rows import RunRow, project
 from pilothouse.core.run.segments import Append
-from pilothouse.engine.hub import Batch, Hub
+from pilothouse.engine.hub import _PAGE, LEG_OPEN_AFTER, Batch, Hub
 from pilothouse.errors import Gone, NotFound
 
 
@@ -229,3 +238,123 @@ def test_what_is_kept_is_bounded_in_bytes_and_the_store_has_the_rest() -> None:
     found, kept = run(act)
     assert found == [str(number) for number in range(50)]
     assert 1 <= kept < 10
+
+
+def test_an_empty_page_tells_of_silence_and_nothing_is_lost_by_it() -> None:
+    async def test() -> None:
+        store, hub = await world()
+        writer = Writer(store, hub)
+        await writer.create()
+        async with aclosing(hub.pages("r", 1, 15)) as pages:
+            assert [await anext(pages) for _ in range(2)] == [[], []]
+            await writer.say("a", "b")
+            assert [recorded.seq for batch in await anext(pages) for recorded in batch.recorded] == [2, 3]
+            assert await anext(pages) == []
+
+    run(test)
+
+
+async def pages_to_the_end(hub: Hub, after: int = 0) -> list[int]:
+    async with asyncio.timeout(60), aclosing(hub.pages("r", after, to_end=True)) as pages:
+        return [recorded.seq async for page in pages for batch in page for recorded in batch.recorded]
+
+
+@pytest.mark.parametrize("memory", [1, 2048])
+def test_pages_to_the_end_go_over_all_legs_wherever_they_begin(memory: int) -> None:
+    async def test() -> None:
+        store, hub = await world(Random(1), memory)
+        writer = Writer(store, hub)
+        await writer.create()
+        for leg in range(1, 4):
+            await writer.write(RunStarted(leg=1) if leg == 1 else RunResumed(leg=leg))
+            for _ in range(_PAGE):
+                await writer.say("x")
+            await writer.write(RunFailed(error="no"))
+            if leg == 2:
+                await writer.say("one more word")
+        for after in range(0, writer.seq + 1, 100):
+            assert await pages_to_the_end(hub, after) == list(range(after + 1, writer.seq + 1))
+
+    run(test)
+
+
+def test_pages_to_the_end_wait_for_it() -> None:
+    async def test() -> None:
+        store, hub = await world()
+        writer = Writer(store, hub)
+        await writer.create()
+        following = asyncio.create_task(pages_to_the_end(hub))
+        await quiet()
+        await writer.write(RunStarted(leg=1))
+        await quiet()
+        assert not following.done()
+        await writer.write(RunFailed(error="no"))
+        assert await following == [1, 2, 3]
+
+    run(test)
+
+
+def test_pages_to_the_end_go_on_with_a_leg_that_is_opened_while_the_last_page_is_dealt_with() -> None:
+    async def test() -> None:
+        store, hub = await world()
+        writer = Writer(store, hub)
+        await writer.create()
+        await writer.write(RunStarted(leg=1), RunFailed(error="no"))
+        found: list[int] = []
+        async with aclosing(hub.pages("r", to_end=True)) as pages:
+            async for page in pages:
+                found += [recorded.seq for batch in page for recorded in batch.recorded]
+                if writer.seq == 3:
+                    await writer.write(RunResumed(leg=2))
+                elif writer.seq == 4:
+                    await writer.write(RunFinished())
+        assert found == [1, 2, 3, 4, 5]
+
+    run(test)
+
+
+def test_a_deleted_run_ends_pages_after_what_there_was() -> None:
+    async def test() -> None:
+        store, hub = await world()
+        writer = Writer(store, hub)
+        await writer.create()
+        found: list[int] = []
+        with pytest.raises(Gone):
+            async with aclosing(hub.pages("r")) as pages:
+                async for page in pages:
+                    found += [recorded.seq for batch in page for recorded in batch.recorded]
+                    if writer.seq == 1:
+                        await writer.write(RunStarted(leg=1), RunFailed(error="no"))
+                        hub.publish(await store.delete("r", 1, 0), "r", (), deleted=True)
+        assert found == [1, 2, 3]
+
+    run(test)
+
+
+def test_whether_a_leg_is_open_is_known_after_each_event_that_changes_it() -> None:
+    assert {event.type_name() for event, is_open in LEG_OPEN_AFTER.items() if not is_open} == TERMINAL_EVENTS
+    opens = {event for row in MOVES.values() for event, targets in row.items() if Lifecycle.RUNNING in targets}
+    assert {event.type_name() for event, is_open in LEG_OPEN_AFTER.items() if is_open} == opens
+
+
+def test_who_stops_following_leaves_nothing_behind() -> None:
+    async def test() -> None:
+        store, hub = await world()
+        writer = Writer(store, hub)
+        await writer.create()
+
+        async def follow_for_a_minute(pages: AsyncGenerator[list[Batch], None]) -> None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(60), aclosing(pages):
+                    async for _ in pages:
+                        pass
+
+        following = [follow_for_a_minute(pages) for pages in (hub.pages("r", 1, 15), hub.pages("r"), hub.pages_all())]
+        async with asyncio.TaskGroup() as group:
+            for each in following:
+                group.create_task(each)
+            await quiet()
+            assert set(hub._bells) == {"r", None}
+        assert not hub._bells
+
+    run(test)

@@ -1,7 +1,8 @@
 """From those who append to those who tail: what was committed, in order, without a gap.
 
 Keeps a short memory of recent batches, each event encoded once; whoever is further behind reads the store. A
-follower that is slow or gone costs nobody else anything: nothing is queued for it, it comes and fetches.
+follower that is slow or gone costs nobody else anything: nothing is queued for it, it comes and fetches. How it waits
+is the business of ``bells``.
 """
 
 from __future__ import annotations
@@ -9,29 +10,47 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
-from itertools import takewhile
+from weakref import WeakValueDictionary
 
-from pilothouse.core.run.events import Recorded
+from pilothouse.core.run.events import (
+    Event,
+    Recorded,
+    RunCanceled,
+    RunFailed,
+    RunFinished,
+    RunResumed,
+    RunStarted,
+    Stopped,
+)
+from pilothouse.core.run.lifecycle import TERMINAL
 from pilothouse.core.run.registry import Registry
 from pilothouse.core.run.segments import Segment
+from pilothouse.engine.bells import Bell, Ear
 from pilothouse.engine.ports import EventStore
 from pilothouse.errors import Gone
 
 _PAGE = 200
 """Segments read from the store at a time."""
-PACE_S = 0.001
-"""Between two pages of a burst: what comes meanwhile is one page."""
 MEMORY = 2048
 """Batches that are kept, over all runs."""
 MEMORY_BYTES = 32 << 20
 """What they may come to, as they are stored: some hold a whole answer."""
 
+LEG_OPEN_AFTER: dict[type[Event], bool] = {
+    RunStarted: True,
+    RunResumed: True,
+    RunFinished: False,
+    RunFailed: False,
+    RunCanceled: False,
+    Stopped: False,
+}
+"""Whether a leg of the run is open after an event; the others change nothing about that."""
+
 
 class Batch:
     """One committed batch. ``wires`` are its events in wire form, encoded on first use and then shared."""
 
-    __slots__ = ("_registry", "_wires", "deleted", "position", "recorded", "rendered", "run_id", "shown", "size")
+    __slots__ = ("_registry", "_wires", "deleted", "leg_open", "position", "recorded", "rendered", "run_id", "size")
 
     def __init__(
         self,
@@ -47,12 +66,13 @@ class Batch:
         self.run_id = run_id
         self.recorded = recorded
         self.deleted = deleted
+        legs = [LEG_OPEN_AFTER[kind] for each in recorded if (kind := type(each.event)) in LEG_OPEN_AFTER]
+        self.leg_open = legs[-1] if legs else None
+        """Whether a leg of its run is open after it; None: as before."""
         self._registry = registry
         self._wires: tuple[bytes, ...] | None = None
-        self.rendered: bytes | None = None
-        """What the stream of all runs sends for it, once one has made that: all who follow it send the same."""
-        self.shown: tuple[bytes, ...] | None = None
-        """The same of the streams of its turn, an event each; empty where clients are shown nothing."""
+        self.rendered: dict[str, bytes] = {}
+        """What is sent for it, by the kind of stream, once one has made that: all streams of a kind send the same."""
 
     @property
     def wires(self) -> tuple[bytes, ...]:
@@ -77,7 +97,8 @@ class Hub:
         self._all = _Recent(memory, size)
         self._runs: dict[str, deque[Batch]] = {}
         self._announced: dict[int, Batch] = {}
-        self._bells: dict[str | None, dict[asyncio.Event, None]] = {}
+        self._bells: WeakValueDictionary[str | None, Bell] = WeakValueDictionary()
+        """Of each run that somebody follows, and of all."""
         self._tail = _Tail(self, store, _Recent(memory, size))
 
     def publish(
@@ -95,8 +116,8 @@ class Hub:
             self._forget(oldest)
         self._tail.unread = True
         for key in (run_id, None):
-            for bell in self._bells.get(key, ()):
-                bell.set()
+            if (bell := self._bells.get(key)) is not None:
+                bell.ring()
 
     def _forget(self, oldest: Batch) -> None:
         self._announced.pop(oldest.position, None)
@@ -110,9 +131,9 @@ class Hub:
         """Every batch of a run after sequence number ``after``, for ever. Raises ``NotFound``, ``Gone``."""
         # Not made of ``pages``: a generator within one that is dropped half-way cannot be closed in order.
         await self._store.row(run_id)
-        with self._bell(run_id) as bell:
+        with self._ear(run_id) as ear:
             while True:
-                bell.clear()
+                ear.look()
                 found = await self._since(run_id, after)
                 for batch in found:
                     if batch.deleted:
@@ -120,35 +141,48 @@ class Hub:
                     after = batch.recorded[-1].seq
                     yield batch
                 if not found:
-                    await bell.wait()
+                    await ear.rings()
 
     async def follow_all(self, after: int = 0) -> AsyncIterator[Batch]:
         """Every batch of all runs after position ``after``, for ever, tombstones included."""
-        with self._bell(None) as bell:
+        with self._ear(None) as ear:
             while True:
-                bell.clear()
+                ear.look()
                 found = await self._tail.since(after)
                 for batch in found:
                     after = batch.position
                     yield batch
                 if not found:
-                    await bell.wait()
+                    await ear.rings()
 
-    async def pages(self, run_id: str, after: int = 0, idle: float | None = None) -> AsyncGenerator[list[Batch], None]:
-        """As ``follow``, everything there is at once; an empty page whenever nothing came for ``idle`` seconds."""
-        await self._store.row(run_id)
-        with self._bell(run_id) as bell, _Quiet(bell, idle) as quiet:
+    async def pages(
+        self, run_id: str, after: int = 0, idle: float | None = None, *, to_end: bool = False
+    ) -> AsyncGenerator[list[Batch], None]:
+        """As ``follow``, everything there is at once; an empty page whenever nothing came for ``idle`` seconds.
+
+        ``to_end``: not for ever, but to the end of the run's last leg, and of those that are opened before its last
+        page was dealt with."""
+        leg_open = (await self._store.row(run_id)).lifecycle not in TERMINAL
+        with self._ear(run_id, idle) as ear:
             while True:
-                bell.clear()
-                found = await self._since(run_id, after)
-                page = [batch for batch in found if not batch.deleted]
+                ear.look()
+                page = await self._since(run_id, after)
+                deleted = bool(page) and page[-1].deleted
+                if deleted:
+                    page.pop()
+                more = len(page) >= _PAGE
                 if page:
                     after = page[-1].recorded[-1].seq
+                    leg_open = _leg_open(page, leg_open)
                     yield page
-                if len(page) < len(found):
+                    page = []  # not held while it waits
+                if deleted:
                     raise Gone(f"run {run_id} was deleted")
-                if not page and not await quiet.rings():
-                    yield []
+                if not more and not ear.missed:
+                    if to_end and not leg_open:
+                        return
+                    while not await ear.rings():
+                        yield []
 
     async def pages_all(self, after: int = 0, idle: float | None = None) -> AsyncGenerator[list[Batch], None]:
         """As ``follow_all``, everything there is at once; an empty page whenever nothing came for ``idle`` seconds.
@@ -156,15 +190,16 @@ class Hub:
         The order is that of the store's positions: commits of different runs may be announced out of order, so
         this reads the store, and the announcements only wake it.
         """
-        with self._bell(None) as bell, _Quiet(bell, idle) as quiet:
+        with self._ear(None, idle) as ear:
             while True:
-                bell.clear()
+                ear.look()
                 page = await self._tail.since(after)
                 if page:
                     after = page[-1].position
                     yield page
-                elif not await quiet.rings():
-                    yield []
+                else:
+                    while not await ear.rings():
+                        yield []
 
     def batch(self, segment: Segment) -> Batch:
         """A stored segment, decoded, or the batch that was announced for it, whose wire form is shared."""
@@ -183,22 +218,18 @@ class Hub:
     async def _since(self, run_id: str, after: int) -> list[Batch]:
         recent = self._runs.get(run_id)
         if recent and (recent[0].deleted or recent[0].recorded[0].seq <= after + 1):
-            newest = _newest(recent, lambda batch: batch.deleted or batch.recorded[-1].seq > after)
-            return [batch.after(after) for batch in newest]
-        segments = await self._store.read(run_id, after, _PAGE)
-        return [self.batch(segment).after(after) for segment in segments]
+            found = _newest(recent, lambda batch: batch.deleted or batch.recorded[-1].seq > after)
+        else:
+            found = [self.batch(segment) for segment in await self._store.read(run_id, after, _PAGE)]
+        if found:
+            found[0] = found[0].after(after)
+        return found
 
-    @contextmanager
-    def _bell(self, key: str | None) -> Iterator[asyncio.Event]:
-        bell = asyncio.Event()
-        bells = self._bells.setdefault(key, {})
-        bells[bell] = None
-        try:
-            yield bell
-        finally:
-            del bells[bell]
-            if not bells:
-                self._bells.pop(key, None)
+    def _ear(self, key: str | None, idle: float | None = None) -> Ear:
+        bell = self._bells.get(key)
+        if bell is None:
+            bell = self._bells[key] = Bell()
+        return Ear(bell, idle)
 
 
 class _Recent:
@@ -278,52 +309,18 @@ class _Tail:
 
 def _newest(batches: deque[Batch], wanted: Callable[[Batch], bool]) -> list[Batch]:
     """The end of it that is wanted, found from the end, since that is where followers are."""
-    found = list(takewhile(wanted, reversed(batches)))
+    found = []
+    for batch in reversed(batches):
+        if not wanted(batch):
+            break
+        found.append(batch)
     found.reverse()
     return found
 
 
-class _Quiet:
-    """A follower's waiting: for the bell, or for so many seconds without it. In a burst it comes back after a pause, so
-    that what comes meanwhile is one page; after silence nothing waits.
-
-    One timer serves for everything that comes before it ends, because one per event and follower costs more than all
-    the rest."""
-
-    def __init__(self, bell: asyncio.Event, seconds: float | None) -> None:
-        self._bell = bell
-        self._seconds = seconds
-        self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
-        self._since = self._rang = self._loop.time()
-        self._over = False
-
-    def __enter__(self) -> _Quiet:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-    async def rings(self) -> bool:
-        """Wait for the bell; False when the seconds went by without it."""
-        self._since, self._over = self._loop.time(), False
-        if self._seconds is not None and self._timer is None:
-            self._timer = self._loop.call_later(self._seconds, self._look)
-        await self._bell.wait()
-        if self._over:
-            return False
-        now = self._loop.time()
-        if now - self._rang < PACE_S:
-            await asyncio.sleep(PACE_S)
-            now = self._loop.time()
-        self._rang = now
-        return True
-
-    def _look(self) -> None:
-        assert self._seconds is not None
-        rest = self._since + self._seconds - self._loop.time()
-        self._timer = self._loop.call_later(rest, self._look) if rest > 0 else None
-        if self._timer is None:
-            self._over = True
-            self._bell.set()
+def _leg_open(page: list[Batch], before: bool) -> bool:
+    """Whether a leg of the run is open after a page, given whether one was before."""
+    for batch in reversed(page):
+        if batch.leg_open is not None:
+            return batch.leg_open
+    return before

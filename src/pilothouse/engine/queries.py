@@ -88,9 +88,11 @@ class Queries:
     def follow_all(self, after: int = 0) -> AsyncIterator[Batch]:
         return self._hub.follow_all(after)
 
-    def pages(self, run_id: str, after: int = 0, idle: float | None = None) -> AsyncGenerator[list[Batch], None]:
+    def pages(
+        self, run_id: str, after: int = 0, idle: float | None = None, *, to_end: bool = False
+    ) -> AsyncGenerator[list[Batch], None]:
         """See ``Hub.pages``."""
-        return self._hub.pages(run_id, after, idle)
+        return self._hub.pages(run_id, after, idle, to_end=to_end)
 
     def pages_all(self, after: int = 0, idle: float | None = None) -> AsyncGenerator[list[Batch], None]:
         """See ``Hub.pages_all``."""

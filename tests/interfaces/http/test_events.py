@@ -249,8 +249,8 @@ def test_a_client_that_leaves_is_noticed_at_once(tmp_path: Path) -> None:
             async with at.client.stream("GET", f"/api/runs/{run_id}/events", headers=SSE) as response:
                 stream = events(response)  # kept: a dropped one closes the connection
                 await anext(stream)
-                await eventually(lambda: followers(at) == 1)
-            await eventually(lambda: followers(at) == 0)
+                await eventually(lambda: followed(at) == 1)
+            await eventually(lambda: followed(at) == 0)
             await at.services.runs.control(run_id, "cancel")
             await ended(at.services, run_id)
 
@@ -295,6 +295,6 @@ def test_a_deletion_ends_the_stream_of_a_run(tmp_path: Path) -> None:
     run(journey())
 
 
-def followers(at: Served) -> int:
-    """How many streams wait for news."""
-    return sum(len(bells) for bells in at.services.supervisor.hub._bells.values())
+def followed(at: Served) -> int:
+    """How many runs have a stream that waits for news."""
+    return len(at.services.supervisor.hub._bells)

@@ -60,11 +60,6 @@ class Shown:
         self._calls = ShownCalls()
         self._leg_open = False
 
-    @property
-    def over(self) -> bool:
-        """Whether no leg is open: the last event of one was shown, and none has begun since."""
-        return not self._leg_open
-
     def show(self, recorded: Recorded) -> Json | None:
         """What clients are shown of the next event; None: nothing."""
         kind = type(recorded.event)

@@ -31,7 +31,6 @@ from pilothouse.errors import BadInput, NotFound, Refused
 from pilothouse.interfaces.http.bodies import Name, like
 from pilothouse.interfaces.http.guard import principal_of
 from pilothouse.interfaces.http.sse import KEEPALIVE, EventStream
-from pilothouse.interfaces.http.streams import is_over
 
 _encode = msgspec.json.Encoder().encode
 _EXAMPLE = 'data: {"type":"RUN_STARTED","threadId":"t1","runId":"r1","protocolVersion":"1.0"}\n\n'
@@ -221,8 +220,7 @@ async def _stream(
 ) -> AsyncGenerator[bytes, None]:
     """One of the protocol's runs: it ends with the turn's leg, or when the turn waits for somebody."""
     yield _frames(projection.begin())
-    row = await queries.run(turn_id)
-    async with aclosing(queries.pages(turn_id, 0, keepalive)) as pages:
+    async with aclosing(queries.pages(turn_id, 0, keepalive, to_end=True)) as pages:
         async for page in pages:
             if not page:
                 yield KEEPALIVE
@@ -234,10 +232,7 @@ async def _stream(
             if projection.waits:  # now, not at some time that is told of late
                 yield _frames(projection.interrupt())
                 return
-            if page and page[-1].recorded[-1].seq >= row.seq:
-                row = await queries.run(turn_id)
-                if is_over(row, page[-1].recorded[-1].seq):  # and an earlier run has shown its end
-                    break
+    # What there was to come had been shown by an earlier run.
     yield _frames(projection.complete())
 
 

@@ -83,7 +83,7 @@ def make_chat(services: Services, flags: ChatFlags, keepalive: float) -> APIRout
         principal = principal_of(request)
         sent = await chats.send(body.send(key, headless=False), principal)
         if body.stream:
-            return EventStream(turn_stream(queries, await queries.run(sent.turn_id), 0, keepalive))
+            return EventStream(turn_stream(queries, sent.turn_id, 0, keepalive))
         return result_of(await chats.wait(sent.turn_id, principal, body.patience_s))
 
     async def pass_through(request: Request) -> Response:
@@ -169,7 +169,7 @@ def make_chat(services: Services, flags: ChatFlags, keepalive: float) -> APIRout
             return Json({"success": True, **await batch(row, start, until, limit)})
         if not await has_more(queries, row, start):
             return Response(status_code=204)
-        return EventStream(turn_stream(queries, row, start, keepalive))
+        return EventStream(turn_stream(queries, row.id, start, keepalive))
 
     async def stop_turn(body: StopTurn, principal: Principal) -> Response:
         stopped = await chats.abort(body.id, principal)

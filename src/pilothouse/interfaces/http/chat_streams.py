@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
@@ -15,26 +15,22 @@ from pilothouse.core.run.rows import RunRow
 from pilothouse.engine.hub import Batch
 from pilothouse.engine.queries import Queries
 from pilothouse.interfaces.http.sse import CONNECTED, KEEPALIVE, writes
-from pilothouse.interfaces.http.streams import is_over
 
 _encode = msgspec.json.Encoder().encode
 _PAGE = 5000
 
 
-async def turn_stream(queries: Queries, row: RunRow, after: int, keepalive: float) -> AsyncGenerator[bytes, None]:
+async def turn_stream(queries: Queries, turn_id: str, after: int, keepalive: float) -> AsyncGenerator[bytes, None]:
     """What clients are shown of a turn after ``after``, to the end of its last leg."""
     yield CONNECTED
-    shown = Shown(row.id)
-    async with aclosing(queries.pages(row.id, 0, keepalive)) as pages:  # from its beginning: later ones lean on it
+    shown = Shown(turn_id)
+    # From its beginning: later events lean on earlier ones.
+    async with aclosing(queries.pages(turn_id, 0, keepalive, to_end=True)) as pages:
         async for page in pages:
             if not page:
                 yield KEEPALIVE
-                continue
-            for chunk in writes(_frames(shown, page, after)):
+            for chunk in writes([frames for batch in page if (frames := _frames(shown, batch, after))]):
                 yield chunk
-            now = await queries.run(row.id) if shown.over else None
-            if now is not None and is_over(now, page[-1].recorded[-1].seq):
-                return
 
 
 async def shown_until(queries: Queries, turn_id: str, after: int, until: int, limit: int) -> list[dict[str, Any]]:
@@ -59,16 +55,19 @@ async def has_more(queries: Queries, row: RunRow, after: int) -> bool:
     return row.lifecycle not in TERMINAL or bool(await shown_until(queries, row.id, after, row.seq, 1))
 
 
-def _frames(shown: Shown, page: list[Batch], after: int) -> Iterator[bytes]:
-    for batch in page:
-        if batch.shown is None:
-            batch.shown = tuple(_frame(shown, recorded) for recorded in batch.recorded)
-        else:  # another client's stream came first: all send the same
-            for recorded in batch.recorded:
+def _frames(shown: Shown, batch: Batch, after: int) -> bytes:
+    """What is shown of a batch after ``after``; it may be nothing."""
+    if batch.recorded[0].seq <= after:
+        for recorded in batch.recorded:
+            if recorded.seq <= after:
                 shown.follow(recorded)
-        for recorded, frame in zip(batch.recorded, batch.shown, strict=True):
-            if frame and recorded.seq > after:
-                yield frame
+        return b"".join(_frame(shown, recorded) for recorded in batch.recorded if recorded.seq > after)
+    if (found := batch.rendered.get("turn")) is None:
+        found = batch.rendered["turn"] = b"".join([_frame(shown, recorded) for recorded in batch.recorded])
+    else:  # another client's stream came first
+        for recorded in batch.recorded:
+            shown.follow(recorded)
+    return found
 
 
 def _frame(shown: Shown, recorded: Recorded) -> bytes:

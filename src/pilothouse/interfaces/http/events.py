@@ -53,7 +53,7 @@ def make_events(services: Services, keepalive: float) -> APIRouter:
         if "text/event-stream" in request.headers.get("accept", ""):
             if is_over(row, start):
                 return Response(status_code=204)
-            return EventStream(run_stream(queries, row, start, keepalive))
+            return EventStream(run_stream(queries, run_id, start, keepalive))
         found = await queries.events(run_id, start, limit)
         wires = b",".join(queries.wire(recorded) for recorded in found)
         more = b',"next":%d' % found[-1].seq if len(found) == limit else b""

@@ -19,7 +19,6 @@ from starlette.responses import Response
 
 from pilothouse.core.auth.principals import Principal
 from pilothouse.core.chat.result import TurnResult
-from pilothouse.core.run.rows import RunRow
 from pilothouse.engine.services import Services
 from pilothouse.errors import PilothouseError, Unavailable
 from pilothouse.interfaces.http.chat_bodies import HeadlessMessage
@@ -80,7 +79,7 @@ def make_headless(services: Services, flags: ChatFlags, keepalive: float) -> API
         given = body.send(key, headless=True)
         sent = await chats.send(given, principal)
         if body.stream:
-            return EventStream(streamed(sent.turn_id, await queries.run(sent.turn_id)))
+            return EventStream(streamed(sent.turn_id))
         with here(sent.turn_id):
             result = await _unless_gone(request, chats.wait(sent.turn_id, principal, body.patience_s))
         if result is None:
@@ -98,9 +97,9 @@ def make_headless(services: Services, flags: ChatFlags, keepalive: float) -> API
             if not waiting[turn_id]:
                 del waiting[turn_id]
 
-    async def streamed(turn_id: str, row: RunRow) -> AsyncGenerator[bytes, None]:
+    async def streamed(turn_id: str) -> AsyncGenerator[bytes, None]:
         with here(turn_id):
-            async with contextlib.aclosing(turn_stream(queries, row, 0, keepalive)) as chunks:
+            async with contextlib.aclosing(turn_stream(queries, turn_id, 0, keepalive)) as chunks:
                 async for chunk in chunks:
                     yield chunk
 

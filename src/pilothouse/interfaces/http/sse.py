@@ -115,8 +115,12 @@ def frame(data: bytes, id: str | int | None = None, event: str = "") -> bytes:
     return b"%bdata: %b\n\n" % (head.encode("ascii"), data)
 
 
-def writes(frames: Iterable[bytes]) -> Iterator[bytes]:
+def writes(frames: list[bytes]) -> Iterable[bytes]:
     """Frames joined into few writes."""
+    return frames if len(frames) < 2 else _joined(frames)
+
+
+def _joined(frames: list[bytes]) -> Iterator[bytes]:
     joined: list[bytes] = []
     size = 0
     for each in frames:
@@ -126,4 +130,4 @@ def writes(frames: Iterable[bytes]) -> Iterator[bytes]:
             yield b"".join(joined)
             joined, size = [], 0
     if joined:
-        yield b"".join(joined) if len(joined) > 1 else joined[0]
+        yield b"".join(joined)

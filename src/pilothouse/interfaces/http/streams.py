@@ -7,7 +7,7 @@ from contextlib import aclosing
 
 import msgspec
 
-from pilothouse.core.run.lifecycle import TERMINAL, TERMINAL_EVENTS
+from pilothouse.core.run.lifecycle import TERMINAL
 from pilothouse.core.run.rows import RunRow
 from pilothouse.engine.hub import Batch
 from pilothouse.engine.queries import Queries
@@ -21,33 +21,25 @@ def is_over(row: RunRow, after: int) -> bool:
     return row.lifecycle in TERMINAL and row.seq <= after
 
 
-async def run_stream(queries: Queries, row: RunRow, after: int, keepalive: float) -> AsyncGenerator[bytes, None]:
+async def run_stream(queries: Queries, run_id: str, after: int, keepalive: float) -> AsyncGenerator[bytes, None]:
     """A run's events after ``after``, to the end of its last leg."""
     yield CONNECTED
-    ended = row.lifecycle in TERMINAL
-    async with aclosing(queries.pages(row.id, after, keepalive)) as pages:
+    async with aclosing(queries.pages(run_id, after, keepalive, to_end=True)) as pages:
         async for page in pages:
             if not page:
                 yield KEEPALIVE
-                continue
-            for chunk in writes(_run_frames(page)):
+            for chunk in writes([_of_run(batch) for batch in page]):
                 yield chunk
-            after = page[-1].recorded[-1].seq
-            if ended or _closes_leg(page):
-                now = await queries.run(row.id)  # a retry may have opened another leg since
-                ended = now.lifecycle in TERMINAL
-                if is_over(now, after):
-                    return
 
 
-def _run_frames(page: list[Batch]) -> Iterator[bytes]:
-    for batch in page:
-        for recorded, wire in zip(batch.recorded, batch.wires, strict=True):
-            yield b"id: %d\ndata: %b\n\n" % (recorded.seq, wire)
-
-
-def _closes_leg(page: list[Batch]) -> bool:
-    return any(recorded.event.type_name() in TERMINAL_EVENTS for batch in page for recorded in batch.recorded)
+def _of_run(batch: Batch) -> bytes:
+    if (found := batch.rendered.get("run")) is None:
+        frames = (
+            b"id: %d\ndata: %b\n\n" % (recorded.seq, wire)
+            for recorded, wire in zip(batch.recorded, batch.wires, strict=True)
+        )
+        found = batch.rendered["run"] = b"".join(frames)
+    return found
 
 
 class Wanted:
@@ -95,7 +87,7 @@ async def all_streams(queries: Queries, after: int, wanted: Wanted, keepalive: f
         async for page in pages:
             if page:
                 chosen = page if wanted.all else [batch for batch in page if await wanted(batch)]
-                for chunk in writes(map(_rendered, chosen)):
+                for chunk in writes([_of_all(batch) for batch in chosen]):
                     yield chunk
                 after = page[-1].position
                 sent = chosen[-1].position if chosen else sent
@@ -107,10 +99,10 @@ async def all_streams(queries: Queries, after: int, wanted: Wanted, keepalive: f
                 yield KEEPALIVE
 
 
-def _rendered(batch: Batch) -> bytes:
-    if batch.rendered is None:
-        batch.rendered = b"".join(_position_frames(batch))
-    return batch.rendered
+def _of_all(batch: Batch) -> bytes:
+    if (found := batch.rendered.get("all")) is None:
+        found = batch.rendered["all"] = b"".join(_position_frames(batch))
+    return found
 
 
 def _position_frames(batch: Batch) -> Iterator[bytes]:
