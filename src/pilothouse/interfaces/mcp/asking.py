@@ -129,7 +129,7 @@ class Asking:
                 raise
             self._hold(connection.sock)
             try:
-                owner = _process(connection.sock)
+                owner = process_of(connection.sock)
                 again = {"Pilothouse-Call-Again": "1"} if self._asked - {owner} else {}
                 self._asked.add(owner)
                 connection.request("POST", _PATH, self._body, {**self._headers, **again})
@@ -189,7 +189,7 @@ def _hang_up(connected: socket.socket) -> None:
         pass  # it is over already
 
 
-def _process(connected: socket.socket) -> int:
+def process_of(connected: socket.socket) -> int:
     """Who listens at the other end; 0 where the system does not say."""
     try:
         if hasattr(socket, "SO_PEERCRED"):
