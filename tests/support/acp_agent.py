@@ -121,7 +121,7 @@ class Agent:
         status = "failed" if said == "no" else "completed"
         await self._update(session, {"sessionUpdate": "tool_call_update", "toolCallId": call_id, "status": status})
 
-    async def _ask_at_once(self, session: str, *calls: list[str]) -> None:
+    async def _ask_at_once(self, session: str, *calls: list[Any]) -> None:
         await asyncio.gather(*(self._ask(session, *call) for call in calls))
 
     async def _write(self, session: str, path: str, content: str) -> None:

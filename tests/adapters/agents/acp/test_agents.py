@@ -16,7 +16,7 @@ from pilothouse.adapters.agents.acp.driver import AcpAgent
 from pilothouse.adapters.agents.acp.errand import Errand
 from pilothouse.adapters.agents.driver import AgentWork, Launch, Program
 from pilothouse.core.plan.spec import Effort
-from pilothouse.core.run.agents import AgentConfig, Permissions
+from pilothouse.core.run.agents import AgentConfig, Permissions, ToolServer
 
 KEY = "fake-key-0123456789"
 URL = "http://127.0.0.1:9/v1"
@@ -146,3 +146,46 @@ def test_gemini_begins_every_conversation_anew(tmp_path: Path) -> None:
     assert {"--acp", "--skip-trust", "--include-directories=/f"} <= set(errand.argv)
     assert ("--model", "fake-1") in pairwise(errand.argv)
     assert errand.auth == "gemini-api-key"
+
+
+SERVER = ToolServer(name="ours", command=("/serve", "it"), env={"TOKEN": "the-secret"})
+CALLED = {CLAUDE: "ours", CODEX: "ours_tools", COPILOT: "ours", GEMINI: "ours_tools", OPENCODE: "ours_tools"}
+
+
+@pytest.mark.parametrize("permissions", Permissions)
+def test_each_is_told_of_a_server_of_tools_by_what_it_has_more_words_for_than_the_protocol(
+    driver: AcpAgent, permissions: Permissions, tmp_path: Path
+) -> None:
+    launch, errand = launched(driver, tmp_path, permissions=permissions, tools=SERVER)
+
+    assert (errand.tools, errand.tools_command) == (CALLED[driver], ())
+    assert "the-secret" not in str(launch)
+    files = (file.read_text() for file in tmp_path.rglob("*") if file.name.endswith(".json"))
+    told = "\n".join((launch.stdin, *launch.env.values(), *files))
+    assert told.count(str(tmp_path / "run" / "tools.env")) == 1
+    assert told.count("/serve") == 1
+
+
+@pytest.mark.parametrize("permissions", Permissions)
+def test_each_uses_its_tools_unasked(permissions: Permissions, tmp_path: Path) -> None:
+    def told(driver: AcpAgent) -> tuple[Launch, Errand]:
+        (tmp_path / driver.facts.name).mkdir()
+        return launched(driver, tmp_path / driver.facts.name, permissions=permissions, tools=SERVER)
+
+    (options,) = told(CLAUDE)[1].meta["claudeCode"].values()
+    assert (options["allowedTools"], list(options["mcpServers"])) == (["mcp__ours"], ["ours"])
+    assert options["mcpServers"]["ours"]["timeout"] == 86_400_000
+    assert "--allow-tool=ours" in told(COPILOT)[1].argv
+    assert 'mcp_servers.ours_tools.default_tools_approval_mode="approve"' in told(CODEX)[1].argv
+    settings = json.loads(told(OPENCODE)[0].env["OPENCODE_CONFIG_CONTENT"])
+    assert list(settings["permission"].items())[-1] == ("ours_tools_*", "allow")
+    home = Path(told(GEMINI)[0].env["GEMINI_CLI_HOME"], ".gemini", "settings.json")
+    assert json.loads(home.read_text())["mcpServers"]["ours_tools"]["trust"] is True
+
+
+@pytest.mark.parametrize("permissions", Permissions)
+def test_without_a_server_each_is_told_of_none(driver: AcpAgent, permissions: Permissions, tmp_path: Path) -> None:
+    launch, errand = launched(driver, tmp_path, permissions=permissions)
+
+    assert (errand.tools, errand.tools_command, errand.meta) == ("", (), {})
+    assert not any("mcp" in text for text in (launch.stdin, *launch.env.values()))

@@ -19,6 +19,7 @@ from tests.support.agent_run import PATIENCE_S, AgentRun
 from pilothouse.adapters.agents.acp.driver import user_agent
 from pilothouse.adapters.agents.driver import AgentWork, Program
 from pilothouse.adapters.agents.private import PrivateFiles
+from pilothouse.adapters.agents.tool_servers import sealed
 from pilothouse.core.plan.spec import AgentSpec, Effort
 from pilothouse.core.run.agents import (
     AgentConfig,
@@ -29,6 +30,7 @@ from pilothouse.core.run.agents import (
     SessionStarted,
     Text,
     ToolEnded,
+    ToolServer,
     ToolStarted,
     ToolStatus,
     Used,
@@ -401,6 +403,52 @@ def test_a_program_that_is_not_there_or_no_agent_is_a_failure(bench: Bench) -> N
 def test_an_agent_of_another_version_of_the_protocol_is_a_failure(bench: Bench) -> None:
     with bench.start({"initialize": {"protocolVersion": 7}}) as run:
         assert run.end().error == "it speaks version 7 of the protocol, not 1"
+
+
+SERVER = ToolServer(name="ours", command=("/serve", "it"), env={"TOKEN": "the-secret"})
+
+
+@pytest.mark.parametrize(
+    ("able", "session", "method"),
+    [({}, "", "new_session"), (LOADS, "s-0", "load_session"), (RESUMES, "s-0", "resume_session")],
+)
+def test_an_agent_is_given_a_server_of_tools_with_its_session(
+    bench: Bench, able: Any, session: str, method: str
+) -> None:
+    with bench.start({"initialize": able, "steps": [["say", "x"]]}, session_id=session, tools=SERVER) as run:
+        assert run.end().ok
+
+    assert bench.heard(method)[0]["servers"] == [["ours_tools", *sealed(run.work)]]
+    assert "the-secret" not in (bench.root / "heard").read_text()
+    assert "the-secret" not in str(DRIVER.launch(run.work))
+
+
+def test_without_a_server_of_tools_it_is_told_of_none(bench: Bench) -> None:
+    with bench.start({"steps": [["say", "x"]]}) as run:
+        assert run.end().ok
+
+    assert bench.heard("new_session")[0]["servers"] == []
+
+
+@pytest.mark.parametrize("permissions", list(Permissions))
+def test_a_tool_of_the_server_is_granted_at_once_and_left_to_whoever_serves_it(
+    bench: Bench, permissions: Permissions
+) -> None:
+    meta = {"claudeCode": {"mcpServer": {"name": "ours_tools"}}}
+    ask = ["ask", "c1", "other", "", {"title": "mcp__ours_tools__make", "_meta": meta}]
+    with bench.start({"steps": [ask]}, permissions=permissions, tools=SERVER) as run:
+        assert run.end().ok
+
+    assert run.said == "c1: yes\n"
+    assert (run.of(Asked), run.of(ToolStarted), run.of(ToolEnded)) == ([], [], [])
+
+
+def test_one_that_only_has_its_title_is_refused_as_any_other(bench: Bench) -> None:
+    ask = ["ask", "c1", "other", "", {"title": "mcp__ours_tools__make"}]
+    with bench.start({"steps": [ask]}, permissions=Permissions.DENY, tools=SERVER) as run:
+        run.end()
+
+    assert run.said == "c1: no\n"
 
 
 def test_an_agent_that_stays_is_ended_and_the_work_is_done_all_the_same(bench: Bench) -> None:

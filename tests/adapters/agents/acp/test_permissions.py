@@ -47,6 +47,12 @@ def test_nobody_is_asked_where_the_plan_has_decided(server: Server, policy: Perm
     assert server.asked == []
 
 
+@pytest.mark.parametrize("policy", list(Permissions))
+def test_for_what_it_was_given_it_asks_nobody_here(server: Server, policy: Permissions) -> None:
+    assert asyncio.run(desk(server, policy).decide("other", "a", "b", beyond=True, given=True))
+    assert server.asked == []
+
+
 @pytest.mark.parametrize("allowed", [True, False])
 def test_the_answer_is_the_one_that_was_left(server: Server, allowed: bool) -> None:
     async def scenario() -> bool:

@@ -42,6 +42,8 @@ _BEGINNING = "beginning a conversation"
 
 START_S = 60.0
 """For each request before the prompt. The prompt itself has the limits of the work."""
+TOOLS_S = 180.0
+"""The same where it is given a server of tools: it waits for that, some for two of them one after the other."""
 
 
 class Session:
@@ -53,6 +55,7 @@ class Session:
         self._errand = errand
         self._prompt = errand.prompt
         self._notes: list[News] = []
+        self._patience_s = TOOLS_S if errand.tools else START_S
         self.id = ""
         self.model = errand.model
 
@@ -104,7 +107,7 @@ class Session:
             self.id = wanted
             try:
                 if sessions.resume is not None:
-                    return await _in_time("resuming", self._agent.resume_session(session_id=wanted, **where))
+                    return await self._in_time("resuming", self._agent.resume_session(session_id=wanted, **where))
                 if capabilities.load_session:
                     return await self._load(where)
                 why = "it goes on with no conversations"
@@ -114,7 +117,7 @@ class Session:
                 why = refused("resuming", error).error
             self._notes.append(Noted(text=f"the conversation {wanted} is begun anew: {why}", level="warning"))
             self._prompt = self._errand.prompt_anew
-        begun = await _in_time(_BEGINNING, self._agent.new_session(**where))
+        begun = await self._in_time(_BEGINNING, self._agent.new_session(**where))
         self.id = begun.session_id
         return begun
 
@@ -128,7 +131,7 @@ class Session:
         """All of the conversation is told again while it is loaded."""
         self._client.replaying = True
         try:
-            return await _in_time("resuming", self._agent.load_session(session_id=self.id, **where))
+            return await self._in_time("resuming", self._agent.load_session(session_id=self.id, **where))
         finally:
             self._client.replaying = False
 
@@ -171,22 +174,22 @@ class Session:
 
     async def _bounded(self, what: str, answer: Awaitable[T]) -> T:
         try:
-            return await _in_time(what, answer)
+            return await self._in_time(what, answer)
         except RequestError as error:
             if error.code == AUTH_REQUIRED:
                 raise Trouble(logged_out(self._errand.title, self._errand.login, ())) from error
             raise Trouble(refused(what, error)) from error
 
-
-async def _in_time(what: str, answer: Awaitable[T]) -> T:
-    """Raises ``Trouble`` for no answer or one that is none, ``RequestError`` for a refusal."""
-    try:
-        async with asyncio.timeout(START_S):
-            return await answer
-    except TimeoutError:
-        raise Trouble(failed(f"{what}: it did not answer in {START_S:.0f} s", transient=False)) from None
-    except ValidationError as error:
-        raise Trouble(failed(_unknown(what, error), transient=False)) from error
+    async def _in_time(self, what: str, answer: Awaitable[T]) -> T:
+        """Raises ``Trouble`` for no answer or one that is none, ``RequestError`` for a refusal."""
+        try:
+            async with asyncio.timeout(self._patience_s):
+                return await answer
+        except TimeoutError:
+            why = f"{what}: it did not answer in {self._patience_s:.0f} s"
+            raise Trouble(failed(why, transient=False)) from None
+        except ValidationError as error:
+            raise Trouble(failed(_unknown(what, error), transient=False)) from error
 
 
 def _unknown(what: str, error: ValidationError) -> str:
