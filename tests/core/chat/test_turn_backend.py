@@ -23,7 +23,7 @@ from pilothouse.core.chat.backend import (
 from pilothouse.core.chat.blocks import content_of, messages_of
 from pilothouse.core.chat.calls import BackendEnd, CallReason, CallStatus, Features
 from pilothouse.core.chat.effects import CallBackend, CallEnded, SteerBackend
-from pilothouse.core.chat.events import BackendCalled, BackendEnded
+from pilothouse.core.chat.events import BackendCalled, BackendEnded, TurnNoticed
 from pilothouse.core.chat.inputs import Steer
 from pilothouse.core.chat.message import SteeringBlock, TextBlock, ThinkingBlock
 from pilothouse.core.chat.result import result_of
@@ -253,6 +253,29 @@ def test_steering_that_went_with_a_request_in_vain_goes_with_the_next() -> None:
         assert isinstance(effect, CallBackend)
         assert effect.steering == ("x",)
         turn.land(effect.key, PASSING)
+
+
+@pytest.mark.parametrize("features", [Features(), Features(reports=True)])
+def test_what_nobody_can_hear_any_more_because_calls_are_left_to_the_sender_is_told_as_not_heard(
+    features: Features,
+) -> None:
+    turn = Turn(auto_execute=False, features=features)
+    turn.hear(ToolCalled(id="a", name="look"))
+    turn.tell(Steer(steering_id="s", content="left"))
+    turn.hear(Completed())
+    assert (turn.lifecycle(), result_of(turn.state).requires_action) == (Lifecycle.SUCCEEDED, True)
+    notice = turn.last(TurnNoticed)
+    assert (notice.kind, notice.data["steeringId"]) == ("steering_failed", "s")
+
+
+def test_what_was_told_as_not_heard_is_not_told_again() -> None:
+    turn = Turn(auto_execute=False, features=Features(steers=True))
+    turn.hear(ToolCalled(id="a", name="look"))
+    turn.tell(Steer(steering_id="s", content="left"))
+    turn.hear(Completed())
+    turn.land("steer/s", contract.Failed(error="409"))
+    assert turn.lifecycle() is Lifecycle.SUCCEEDED
+    assert turn.kinds().count("TURN_NOTICED") == 1
 
 
 # --- subagents ---

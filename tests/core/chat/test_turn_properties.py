@@ -258,6 +258,8 @@ class AnyTurn(RuleBasedStateMachine):
             assert {*self.turn.todo} == {*state.housekeeping}
             left = [call for call in state.live.values() if call.status is not CallStatus.PENDING and call.ours]
             assert not left
+            silent = [part for part in state.steering.values() if not part.call and not part.told]
+            assert not silent or state.common.lifecycle is not Lifecycle.SUCCEEDED, "it was said, and nobody heard it"
             result = result_of(state)
             assert result.success is (state.common.lifecycle is Lifecycle.SUCCEEDED)
             assert result.success or result.error, "whatever went wrong says so"

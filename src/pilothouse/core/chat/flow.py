@@ -12,7 +12,7 @@ from pilothouse.core.chat.approvals import approval, over, policy
 from pilothouse.core.chat.calls import BackendEnd, CallReason, CallStatus, OnApproval, RunBy
 from pilothouse.core.chat.effects import RunTool
 from pilothouse.core.chat.endings import failure, looping, timed_out, why_cancelled
-from pilothouse.core.chat.events import BackendCalled, SteeringApplied
+from pilothouse.core.chat.events import STEERING_FAILED, BackendCalled, SteeringApplied, TurnNoticed
 from pilothouse.core.chat.routing import for_others
 from pilothouse.core.chat.state import Request, ToolCall, TurnState, steer_key
 from pilothouse.core.chat.tool_events import ToolEnded, ToolStarted
@@ -29,6 +29,7 @@ MOST_AT_ONCE = 64
 TRIES = 3
 """How often a request is made that brings nothing."""
 _BACKOFF_MS = (250, 500)
+_NOT_HEARD = "the turn has ended with calls that are left to you; say it with their results"
 
 
 def settle(state: TurnState) -> Sequence[Event]:
@@ -206,9 +207,14 @@ def _fail(state: TurnState, last: Request) -> Sequence[Event]:
 
 
 def _finish(state: TurnState, *, pending: bool = False) -> Sequence[Event]:
-    """``pending``: with calls that are left to whoever sent the message, and subagents that wait for them."""
+    """``pending``: with calls that are left to whoever sent the message, and subagents that wait for them. No request
+    comes any more that could bring what nobody has heard yet."""
     assert state.last is not None
     summary: dict[str, object] = {"calls": state.last.number, "toolCalls": len(state.calls)}
     if pending:
         summary["pendingToolCallIds"] = [call.id for call in state.live.values() if call.ours]
-    return (RunFinished(summary=summary),)
+    lost = [steering_id for steering_id in unheard(state) if not state.steering[steering_id].told]
+    notices = [
+        TurnNoticed(kind=STEERING_FAILED, data={"steeringId": steering_id, "error": _NOT_HEARD}) for steering_id in lost
+    ]
+    return (*notices, RunFinished(summary=summary))

@@ -131,7 +131,10 @@ def _noticed(state: TurnState, event: TurnNoticed, at: int) -> None:
     state.notices += 1
     data = event.data
     if event.kind == STEERING_FAILED:
-        state.open.pop(steer_key(str(data.get("steeringId", ""))), None)
+        steering_id = str(data.get("steeringId", ""))
+        state.open.pop(steer_key(steering_id), None)
+        if (part := state.steering.get(steering_id)) is not None:
+            part.told = True
     if event.kind == FAULT and state.last is not None:
         state.last.fault = Fault(
             str(data.get("error", "")), str(data.get("shown", "")), str(data.get("code", "")) or FAULT

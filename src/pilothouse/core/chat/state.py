@@ -92,11 +92,12 @@ class ToolCall:
 
 @dataclass(slots=True)
 class SteeringPart:
-    """``call``: the request that it went with; 0: it has not been heard yet."""
+    """``call``: the request that it went with; 0: it has not been heard yet. ``told``: the user was told so."""
 
     id: str
     text: str
     call: int = 0
+    told: bool = False
     block: None = None
     """It may yet go with another request."""
 
