@@ -8,7 +8,7 @@ import pytest
 
 from pilothouse.core.chat.calls import GivenResult
 from pilothouse.core.chat.plain import MOST_LEVELS
-from pilothouse.engine.chat_sending import check_size
+from pilothouse.engine.chat_sending import check_mode, check_size
 from pilothouse.engine.chat_values import Send
 from pilothouse.errors import BadInput
 
@@ -31,3 +31,9 @@ def test_what_is_too_deep_to_be_read_again_is_not_taken(where: str, levels: int)
     given: dict[str, Any] = {where: (GivenResult(id="c", result=deep) if where == "tool_results" else deep,)}
     with pytest.raises(BadInput):
         check_size(Send(message="Hi", **given))
+
+
+def test_asking_one_subagent_alone_is_refused_in_words_with_the_modes_there_are() -> None:
+    with pytest.raises(BadInput, match="no subagent is asked alone") as caught:
+        check_mode("subagent:debug", "mode")
+    assert (caught.value.field, caught.value.fix.startswith("one of agent, ask, plan")) == ("mode", True)

@@ -33,6 +33,8 @@ LARGEST_EXTRAS = 16 << 20
 MOST_EXTRAS = 100
 LONGEST_TIMEOUT_MS = 24 * 3_600_000
 _LONGEST_NAME = 200
+_ALONE = "subagent:"
+"""How some clients ask one subagent of a copilot backend, past the one that answers."""
 
 MODES: Mapping[str, Mode] = MappingProxyType(
     {"agent": Mode.CHAT, "ask": Mode.RESEARCH, "plan": Mode.CREATE_PLAN, "build": Mode.CHAT, **{m: m for m in Mode}}
@@ -177,6 +179,9 @@ def check_name(given: str, field: str) -> str:
 
 def check_mode(asked: str, field: str) -> Mode:
     """Raises ``BadInput``."""
+    if asked.startswith(_ALONE):
+        fix = f"one of {', '.join(MODES)}; say in the message what it is to do"
+        raise BadInput("no subagent is asked alone: whoever answers calls its own", field=field, fix=fix)
     if asked not in MODES:
         raise BadInput(f"{asked!r} is no {field}", field=field, fix=f"one of {', '.join(MODES)}")
     return MODES[asked]

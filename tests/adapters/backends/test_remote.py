@@ -125,19 +125,6 @@ def test_what_was_said_meanwhile_is_the_next_message() -> None:
     assert body["message"] == "Shorter\n\nIn French"
 
 
-def test_a_mode_can_ask_one_subagent_alone_whose_result_is_the_end() -> None:
-    async def act() -> tuple[CopilotBackend, list[BackendEvent]]:
-        result = b'data: {"type":"structured_result","data":{"summary":"ok","data":{"a":1}}}\n\n'
-        async with loopback([result, Hold()]) as (server, backend):
-            return server, await heard(backend, msgspec.structs.replace(ASKED, mode="subagent:debug"))
-
-    server, said = run(act())
-    (request,) = server.requests
-    assert request.path == "/api/subagent/debug"
-    assert request.body["stream"] is True
-    assert isinstance(said[-1], Completed)
-
-
 def test_results_of_one_checkpoint_travel_together() -> None:
     blocks = (
         ToolBlock(id="a", name="list", status=CallStatus.SUCCESS, result={"n": 1}),

@@ -13,7 +13,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 import msgspec
@@ -28,7 +27,7 @@ from pilothouse.adapters.backends.remote_failures import (
     told,
     unreachable,
 )
-from pilothouse.core.chat.backend import BackendEvent, Completed, Failed, Paused, Said, Structured
+from pilothouse.core.chat.backend import BackendEvent, Completed, Failed, Paused, Said
 from pilothouse.core.chat.calls import CallReason, Features
 from pilothouse.core.chat.effects import AbortBackend, AnswerBackend, MakeTitle, SteerBackend
 from pilothouse.core.chat.hiding import Secrets
@@ -40,7 +39,6 @@ from pilothouse.errors import BackendFailed, BadInput
 TURN = "/api/chat-completion-streaming"
 _TURN_ROUTES = (TURN, "/api/copilot", "/api/mothership")
 """An URL that ends with one of these names the route of turns too; the others lie beside it."""
-_SUBAGENT = "/api/subagent/"
 _RESUME = "/api/tools/resume"
 _REPORT = "/api/tools/mark-complete"
 _ABORT = "/api/streams/explicit-abort"
@@ -137,9 +135,6 @@ class RemoteBackend:
                     if Failed in kinds and not over:
                         said += await _last_words(chunks, reader)
                         over = True
-                    if Structured in kinds and path.startswith(_SUBAGENT) and not over:
-                        said.append(Completed())
-                        over = True
                     if said:
                         yield said
                     if over:
@@ -201,9 +196,6 @@ class RemoteBackend:
     def _addressed(self, request: BackendRequest) -> tuple[str, bodies.Body]:
         if request.reason is CallReason.RESULTS and request.checkpoint_id:
             return _RESUME, bodies.resume_body(request)
-        if request.mode.startswith(bodies.SUBAGENT):
-            agent = quote(request.mode.removeprefix(bodies.SUBAGENT), safe="")
-            return _SUBAGENT + agent, bodies.subagent_body(request)
         return self._turn, bodies.turn_body(request)
 
     async def _refused(self, response: httpx.Response) -> Sequence[BackendEvent]:

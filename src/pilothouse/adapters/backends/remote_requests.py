@@ -18,8 +18,6 @@ VERSION = "3.0.0"
 AGENT = "agent"
 MODES = {"chat": AGENT, "research": "ask", "create_plan": "plan"}
 """Ours → the wire's. Any other command is sent by its name, with the mode of chat."""
-SUBAGENT = "subagent:"
-"""A mode that begins so asks that subagent alone."""
 
 Body = dict[str, Any]
 
@@ -42,15 +40,11 @@ def turn_body(request: BackendRequest) -> Body:
         "conversationHistory": [] if request.conversation_id else [_said(one) for one in request.history],
         "context": list(request.context),
         "fileAttachments": list(request.attachments),
-        "commands": [] if request.mode in MODES or request.mode.startswith(SUBAGENT) else [request.mode],
+        "commands": [] if request.mode in MODES else [request.mode],
         "integrationTools": [_tool(one) for one in request.tools] if mode == AGENT else [],
         "headless": request.headless,
     }
     return body | {name: value for name, value in optional.items() if value}
-
-
-def subagent_body(request: BackendRequest) -> Body:
-    return turn_body(request) | {"stream": True}
 
 
 def resume_body(request: BackendRequest) -> Body:
