@@ -138,3 +138,14 @@ def test_who_leaves_is_forgotten_however_they_leave() -> None:
         assert not bell._waiting
 
     run(test)
+
+
+def test_who_is_leaving_when_it_rings_keeps_it_from_nobody() -> None:
+    async def test() -> None:
+        bell = Bell()
+        leaving, staying = [asyncio.ensure_future(Ear(bell).rings()) for _ in range(2)]
+        leaving.cancel()
+        bell.ring()
+        assert await staying is True and leaving.cancelled()
+
+    run(test)

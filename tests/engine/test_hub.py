@@ -272,7 +272,7 @@ def test_pages_to_the_end_go_over_all_legs_wherever_they_begin(memory: int) -> N
             await writer.write(RunFailed(error="no"))
             if leg == 2:
                 await writer.say("one more word")
-        for after in range(0, writer.seq + 1, 100):
+        for after in (*range(0, writer.seq, 100), writer.seq):
             assert await pages_to_the_end(hub, after) == list(range(after + 1, writer.seq + 1))
 
     run(test)

@@ -83,6 +83,19 @@ def test_wherever_a_client_begins_it_is_sent_the_rest_whoever_was_there_before(m
     run(test)
 
 
+def test_a_client_goes_on_where_the_one_who_was_ahead_left() -> None:
+    async def test() -> None:
+        whole = await sent(await told())
+        for made_by_another in range(len(BATCHES)):
+            hub = await told()
+            await sent(hub)
+            for batch in list(hub._all.batches)[made_by_another:]:
+                batch.rendered.clear()
+            assert await sent(hub) == whole
+
+    run(test)
+
+
 def test_a_batch_is_made_into_bytes_once() -> None:
     async def test() -> None:
         hub = await told()
