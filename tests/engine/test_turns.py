@@ -26,7 +26,7 @@ from tests.engine.conversations import (
 )
 
 from pilothouse.adapters.backends.memory import Break, Hold, Reports, Step, by_call
-from pilothouse.core.chat.backend import Completed, ConversationKnown, Failed, Noticed, Paused, Said, Titled
+from pilothouse.core.chat.backend import Completed, ConversationKnown, Failed, Noticed, Paused, Said, Spent, Titled
 from pilothouse.core.chat.calls import CallStatus, Features, GivenResult, OnApproval
 from pilothouse.core.chat.events import TextDelta
 from pilothouse.core.chat.result import TurnResult
@@ -462,6 +462,19 @@ def test_a_turn_takes_no_longer_than_it_may() -> None:
             assert (result.success, result.code, result.content) == (False, "timeout", "So far")
             assert result.error == "Request timed out after 60 s"
             assert backend_of(made).open == set()
+
+    run(journey)
+
+
+def test_what_was_used_is_told_of_a_turn_whose_time_was_up() -> None:
+    async def journey() -> None:
+        used = [Spent(input_tokens=9, output_tokens=2, model="m"), calling(), Completed()]
+        made = world(FakeTool(), says=by_call(used, [Said("So far"), Hold()]))
+        async with made.engine() as services:
+            sent = await say(services, timeout_ms=60_000, headless=True)
+            result = await done(services, sent.turn_id)
+            assert (result.success, result.code, result.content) == (False, "timeout", "So far")
+            assert (result.usage["inputTokens"], result.usage["totalTokens"]) == (9, 11)
 
     run(journey)
 
