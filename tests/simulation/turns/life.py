@@ -8,10 +8,11 @@ from random import Random
 from typing import Any, cast
 
 from tests.simulation.life import ComparedHub, GuardedClock, GuardedStore, Life
-from tests.simulation.turns.scripts import TOOLS, AwaitReport, Pause, script
+from tests.simulation.turns.scripts import TOOLS, AwaitReport, Pause, UseTool, script
 from tests.simulation.turns.world import TurnWorld
 
 from pilothouse.adapters.store.memory import MemoryEventStore
+from pilothouse.core.auth.principals import Answering
 from pilothouse.core.chat.backend import BackendEvent, Completed, Failed, Paused
 from pilothouse.core.chat.calls import Features
 from pilothouse.core.chat.effects import AbortBackend, AnswerBackend, MakeTitle, SteerBackend
@@ -27,7 +28,8 @@ from pilothouse.engine.ports import Clock, EventStore
 from pilothouse.engine.supervisor import Driven, Supervisor, supervising
 from pilothouse.engine.tools import ToolRegistry
 from pilothouse.engine.turn_effects import TurnEffects
-from pilothouse.errors import BackendFailed, NotFound
+from pilothouse.engine.turn_tools import TurnTools
+from pilothouse.errors import BackendFailed, NotFound, PilothouseError, Refused
 
 _PAUSES = (0.0, 0.05, 0.2, 0.5, 1.0, 5.0)
 """The last one is beyond every watchdog."""
@@ -65,7 +67,7 @@ class TurnLife(Life):
         kind = TurnKind()
         documents = ChatDocuments(store, clock)
         history = ChatHistory(store, REGISTRY, kind, documents)
-        tools = ToolRegistry([SimulatedTool(self, tool.name) for tool in TOOLS])
+        tools = self.tools = ToolRegistry([SimulatedTool(self, tool.name) for tool in TOOLS])
         backend: Backend = SimulatedBackend(self)
         async with supervising(
             store=store,
@@ -122,6 +124,8 @@ class SimulatedBackend:
                     while (request.turn_id, call_id) not in world.reported:
                         await world.clock.sleep(0.05)
                         await life.gate()
+                case UseTool():
+                    await self._use(request, step)
                 case BackendFailed():
                     await life.gate()
                     raise step
@@ -132,6 +136,26 @@ class SimulatedBackend:
                     await life.gate()
                     if any(isinstance(one, Completed | Failed | Paused) for one in step):
                         return
+
+    async def _use(self, request: BackendRequest, use: UseTool) -> None:
+        """As a bridge does: where the connection is lost, the same is asked for again."""
+        life, world = self._life, self._life.turns
+        while life.supervisor is None:  # it is still bringing up what the last one left
+            await world.clock.sleep(0.01)
+        tools = TurnTools(life.supervisor, life.tools, Answering(request.turn_id, request.call), _nothing_printed)
+        outcome = None
+        while outcome is None:
+            await life.gate()
+            try:
+                async with asyncio.timeout(world.random.choice((0.02, 0.5, None))):
+                    outcome = await tools.call(use.call_id, use.name, {"n": 1}, _silent)
+            except TimeoutError:
+                continue
+            except (NotFound, Refused):
+                return
+            except PilothouseError as error:
+                raise BackendFailed(f"it lost its tools: {error}") from error
+        world.watch.answered(request.turn_id, tools._id(use.call_id), outcome)
 
     async def report(self, report: ToolReport) -> None:
         await self._tell("report")
@@ -159,3 +183,11 @@ class SimulatedBackend:
         if world.random.random() < 0.1 and not world.faults.quiet:
             raise BackendFailed("it does not listen", transient=world.random.random() < 0.7)
         await life.after("backend", None)
+
+
+async def _nothing_printed(_: str, __: int) -> None:
+    """What it says is heard when it says it."""
+
+
+async def _silent(_: str) -> None:
+    pass

@@ -37,7 +37,15 @@ class AwaitReport:
     call_id: str
 
 
-Step: TypeAlias = tuple[says.BackendEvent, ...] | Pause | AwaitReport | BackendFailed
+@dataclass(frozen=True)
+class UseTool:
+    """Call a tool of the server as an agent does, and say nothing until there is an outcome."""
+
+    call_id: str
+    name: str
+
+
+Step: TypeAlias = tuple[says.BackendEvent, ...] | Pause | AwaitReport | UseTool | BackendFailed
 
 
 def features(random: Random) -> Features:
@@ -46,7 +54,7 @@ def features(random: Random) -> Features:
         steers=random.random() < 0.3,
         aborts=random.random() < 0.5,
         repeats=random.random() < 0.6,
-        own_tools=random.random() < 0.1,
+        own_tools=random.random() < 0.3,
     )
 
 
@@ -67,6 +75,8 @@ def script(seed: int, request: BackendRequest, able: Features) -> Iterator[Step]
         yield tuple(chunk)
         if able.reports and calls and random.random() < 0.5:
             yield AwaitReport(calls[-1])
+        if able.own_tools and random.random() < 0.6:
+            yield UseTool(f"u{number}", random.choice(_NAMES))
     yield from _end(random, request, calls)
 
 

@@ -25,6 +25,7 @@ from pilothouse.core.run.lifecycle import TERMINAL, TERMINAL_EVENTS, Lifecycle
 from pilothouse.core.run.rows import RunRow, project
 from pilothouse.core.run.segments import Append
 from pilothouse.engine.kinds import REGISTRY
+from pilothouse.engine.tool_callers import ToolOutcome
 
 if TYPE_CHECKING:
     from tests.simulation.turns.life import TurnLife
@@ -205,6 +206,19 @@ class TurnWatch:
         self.check(started >= self.began[turn_id, call_id], f"{where} began without its intent in the log")
         self.check(not run.stopping and run.leg_open, f"{where} began after a stop")
         self.check(name not in ASKS or call_id in run.approved or "pay" in run.state.grants, f"{where} was not allowed")
+
+    def answered(self, turn_id: str, call_id: str, outcome: ToolOutcome) -> None:
+        """An agent is told what came of a call: never what is not in the log."""
+        self.world.tell(f"{turn_id}: {call_id} {'ok' if outcome.ok else outcome.error}")
+        call = self.runs[turn_id].state.calls.get(call_id)
+        where = f"{turn_id}: {call_id}"
+        if outcome.pending:
+            self.check(call is not None and call.background, f"{where} does not go on in the background")
+        elif outcome.ok:
+            good = call is not None and (call.status, call.result) == (CallStatus.SUCCESS, outcome.result)
+            self.check(good, f"{where} was said to have come to a good end")
+        elif call is not None:
+            self.check(call.status is not CallStatus.SUCCESS, f"{where} came to a good end")
 
     # At the end.
 
