@@ -170,9 +170,8 @@ def test_an_owner_that_is_killed_in_the_middle_costs_one_answer_and_runs_nothing
         go_on = threading.Event()
         with elsewhere(go_on) as (url, asked):
             async with by_program(at) as client:
-                call = asyncio.create_task(
-                    client.call_tool("http_request", {"url": url, "method": "POST", "body": "x"})
-                )
+                post = {"url": url, "method": "POST"}
+                call = asyncio.create_task(client.call_tool("http_request", {**post, "body": "x"}))
                 await happens(lambda: bool(asked))
                 killed = at.owner().pid
                 os.kill(killed, signal.SIGKILL)
