@@ -170,6 +170,19 @@ def test_a_refusal_and_edited_arguments_are_told_to_the_tool(at: Desk, client: C
     assert client.chats.messages(chat_id)[-1].content.endswith("There are none.")
 
 
+def test_ctrl_c_leaves_the_arguments_as_they_are_and_the_question_comes_again(at: Desk, client: Client) -> None:
+    screen = at.sit_down("chat", "--chat", asking(client), "list the workflows")
+    screen.shows("[e]dit? ")
+    screen.types("e")
+    screen.shows("arguments:")
+    screen.press_ctrl_c()
+    screen.shows("nothing was changed")
+    until(lambda: screen.has_shown("[e]dit? ", 2))
+    screen.types("r")
+    said = screen.wait()
+    assert (said.code, "none of the answers" in said.out) == (0, False)
+
+
 def test_without_a_terminal_it_says_how_to_answer_and_waits(at: Desk, client: Client) -> None:
     chat_id = asking(client)
     command = at.start("chat", "--chat", chat_id, "list the workflows")

@@ -152,7 +152,7 @@ def test_the_question_shows_what_would_be_done_and_obeys_none_of_it() -> None:
 
 
 def test_who_cannot_be_asked_is_told_the_command() -> None:
-    assert "`pilothouse approvals answer turn.c1 approve`" in elsewhere(ASKED)
+    assert elsewhere(ASKED).startswith("May run_shell be used? `pilothouse approvals answer turn.c1 approve`")
 
 
 def test_why_nothing_comes_and_when_it_is_asked_again_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,7 +65,9 @@ def test_a_secret_is_no_argument(owner: FakeOwner, say: Say) -> None:
 
 def test_nothing_on_stdin_is_a_mistake(owner: FakeOwner, say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
-    assert say("credentials", "set", "API_KEY").code == 2
+    said = say("credentials", "set", "API_KEY")
+    way = "as in: pilothouse credentials set API_KEY <file"
+    assert (said.code, said.err) == (2, f"error: there is no value of API_KEY on stdin ({way})\n")
     assert not owner.paths("POST")
 
 

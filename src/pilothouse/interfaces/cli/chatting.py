@@ -20,7 +20,7 @@ from pilothouse.client.clients import Client
 from pilothouse.client.events import ApprovalRequired, ApprovalResolved, ChatEvent, Done, Failed
 from pilothouse.client.turns import Turn
 from pilothouse.errors import PilothouseError, Refused
-from pilothouse.interfaces.cli.chatting_asking import can_ask, elsewhere, question, read_answer
+from pilothouse.interfaces.cli.chatting_asking import can_ask, choices, elsewhere, question, read_answer
 from pilothouse.interfaces.cli.chatting_screen import ChatScreen
 from pilothouse.interfaces.cli.feed import interrupts
 from pilothouse.interfaces.cli.words import one_line, short
@@ -156,7 +156,7 @@ class TurnWatch:
                 return
             decision = read_answer(asked, typed)
             if decision is None:
-                if typed.strip():
+                if typed.strip() and typed.strip().lower() not in choices(asked):
                     self._screen.say(f"{one_line(typed)!r} is none of the answers; Ctrl-C ends the turn")
                 continue
             try:

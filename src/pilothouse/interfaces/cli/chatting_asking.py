@@ -9,6 +9,7 @@ from typing import Any
 
 from pilothouse.client.decisions import Decision
 from pilothouse.client.events import ApprovalRequired
+from pilothouse.interfaces.cli.feed import ctrl_c_raises
 from pilothouse.interfaces.cli.words import how_to_answer, one_line
 
 _LETTERS = {"approve": "a", "approve-chat": "c", "approve-always": "l", "refuse": "r", "background": "b"}
@@ -55,8 +56,8 @@ def told_arguments(arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def elsewhere(asked: ApprovalRequired) -> str:
     """What somebody is told who cannot be asked."""
-    what = one_line(asked.question) or f"{one_line(asked.tool_name)} waits for an approval"
-    return f"{what}: {how_to_answer(asked.approval_id, asked.options)}"
+    what = one_line(asked.question) or f"{one_line(asked.tool_name)} waits for an approval:"
+    return f"{what} {how_to_answer(asked.approval_id, asked.options)}"
 
 
 def read_answer(asked: ApprovalRequired, typed: str) -> Decision | None:
@@ -72,8 +73,13 @@ def read_answer(asked: ApprovalRequired, typed: str) -> Decision | None:
 
 
 def edited(asked: ApprovalRequired) -> Decision | None:
-    """The arguments as the person wants them; None when they are no JSON object."""
-    text = _line_to_edit(json.dumps(asked.arguments, ensure_ascii=False))
+    """The arguments as the person wants them; None when they are no JSON object, or Ctrl-C or Ctrl-D was pressed."""
+    try:
+        with ctrl_c_raises():
+            text = _line_to_edit(json.dumps(asked.arguments, ensure_ascii=False))
+    except (KeyboardInterrupt, EOFError):
+        print("\nnothing was changed", file=sys.stderr)
+        return None
     try:
         arguments: Any = json.loads(text)
     except ValueError as error:

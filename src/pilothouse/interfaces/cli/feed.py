@@ -195,6 +195,22 @@ def interrupts(handle: Callable[[], None]) -> Iterator[None]:
     def act(number: int, frame: FrameType | None) -> None:
         handle()
 
+    with _on_ctrl_c(act):
+        yield
+
+
+@contextmanager
+def ctrl_c_raises() -> Iterator[None]:
+    """Ctrl-C raises ``KeyboardInterrupt`` again, within ``interrupts``: while a line is typed that it is to leave."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    with _on_ctrl_c(signal.default_int_handler):
+        yield
+
+
+@contextmanager
+def _on_ctrl_c(act: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     before = signal.signal(signal.SIGINT, act)
     try:
         yield

@@ -63,13 +63,18 @@ def set_value(
     data_dir: DataDir = None,
 ) -> None:
     """Keep what stands for {{NAME}} in tools' arguments; read from stdin."""
-    _kept(owner_of(data_dir).post("/api/credentials", {"name": name, "value": _secret(name)}), as_json)
+    _kept(
+        owner_of(data_dir).post(
+            "/api/credentials", {"name": name, "value": _secret(f"value of {name}", f"set {name}")}
+        ),
+        as_json,
+    )
 
 
 @app.command()
 def add(service: ServiceName, account: Account = None, as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """Keep a key or token that was made at a service; read from stdin."""
-    body = {"service": service, "value": _secret(f"key of {service}")} | _given(account)
+    body = {"service": service, "value": _secret(f"key of {service}", f"add {service}")} | _given(account)
     _kept(owner_of(data_dir).post("/api/credentials", body), as_json)
 
 
@@ -118,8 +123,9 @@ def remove(credential: CredentialId, as_json: AsJson = False, data_dir: DataDir 
         print(f"removed: {credential}")
 
 
-def _secret(what: str) -> str:
-    """From a prompt that shows nothing, or all of stdin without the line break at its end. Raises ``BadInput``."""
+def _secret(what: str, verb: str) -> str:
+    """From a prompt that shows nothing, or all of stdin without the line break at its end. Raises ``BadInput``, which
+    says how the ``verb`` is given a value."""
     if sys.stdin.isatty():
         given = str(typer.prompt(what, hide_input=True, err=True))
     else:
@@ -129,7 +135,7 @@ def _secret(what: str) -> str:
             raise BadInput("is no text", field="stdin", fix="text in UTF-8") from None
         given = given.removesuffix("\n").removesuffix("\r")
     if not given:
-        raise BadInput("is empty", field="stdin", fix=f"the {what}, as in: pilothouse credentials … <file")
+        raise BadInput(f"there is no {what} on stdin", fix=f"as in: pilothouse credentials {verb} <file")
     return given
 
 
