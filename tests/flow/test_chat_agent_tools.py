@@ -6,61 +6,90 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-from tests.flow.test_serve_http import Server, Stream, is_a
+from tests.flow.test_serve_http import Server, Stream, is_a, streaming
 from tests.support.flow import Repo, make_repo
+from tests.support.living import kept, living
 from tests.support.models.asked import Asked
 from tests.support.models.parts import Part, Turn, hold, run_shell, say, use_tool
 from tests.support.models.script import ASIDE
 from tests.support.models.server import ModelServer
-from tests.support.models.tools import served_by
+from tests.support.models.tools import SHELLS, served_by
 from tests.support.real_agents import find_agents, for_owners, one_for_all, settings
 from tests.support.terminal import Desk, desk, until
 
 pytestmark = pytest.mark.timeout(300)
 
-AGENTS = ("claude", "copilot", "codex")
+CHAT = "/api/copilot/chat"
+AGENTS = ("claude", "copilot", "codex", "opencode", "gemini")
 TOKEN = re.compile(rb"pa_[0-9A-Za-z-]+_[0-9]+_[0-9a-f]{16,}")
 """What an agent shows when it calls a tool."""
 BLOCKS = [{"id": "hello", "type": "shell", "task": "Greet", "config": {"command": "echo hello > hello.txt"}}]
 
 
 class Talk:
-    """A conversation with an agent."""
+    """A conversation with an agent, by somebody with a key, which outlives servers."""
 
-    def __init__(self, at: Desk, server: Server, client: httpx.Client, workspace: Path) -> None:
+    def __init__(self, at: Desk, workspace: Path) -> None:
         self.at = at
-        self._server = server
-        self._client = client
         self._workspace = workspace
+        self._key = ""
         self._chat = ""
+        self._serve()
         self.shown: list[dict[str, Any]] = []
         """Every event of every turn."""
 
+    def _serve(self) -> None:
+        self._server = Server(self.at.start("serve", "--port", "0", "--no-open"))
+        self._key = self._key or self.at.ask("keys", "create", "--name", "test", "--scope", "approve")["key"]
+        self.client = self._server.stranger()
+        self.client.headers["x-api-key"] = self._key
+
+    def kill_the_server(self) -> None:
+        """There is another one when this returns."""
+        self._server.command.signal(signal.SIGKILL)
+        self._server.command.wait()
+        self.client.close()
+        self._serve()
+
     @contextmanager
     def turn(self, message: str, **more: str) -> Iterator[Stream]:
+        """Its events, up to the last."""
+        with self.begun(message, **more) as stream:
+            yield stream
+            stream.until(ends)
+        self.shown += stream.events
+
+    @contextmanager
+    def begun(self, message: str, **more: str) -> Iterator[Stream]:
         where = {"chatId": self._chat} if self._chat else {"workspace": str(self._workspace)}
-        body = {"message": message, **where, **more}
-        with self._client.stream("POST", "/api/copilot/chat", json=body) as response:
+        with self.client.stream("POST", CHAT, json={"message": message, **where, **more}) as response:
             stream = Stream(response)
             self._chat = stream.until(is_a("chat_id"))["chatId"]
             yield stream
-            stream.until(lambda event: event["type"] in ("done", "error"))
-        self.shown += stream.events
 
     def answer(self, question: dict[str, Any], status: str, message: str = "") -> None:
         body = {"toolCallId": question["toolCallId"], "status": status, "message": message}
-        answered = self._client.post("/api/copilot/confirm", json=body)
+        answered = self.client.post("/api/copilot/confirm", json=body)
         assert answered.status_code == 200, answered.text
 
+    def allow(self, question: dict[str, Any]) -> None:
+        """Also what is no call of a tool of ours."""
+        place = f"/api/approvals/{question['data']['approvalId']}"
+        answered = self.client.post(place, json={"answer": "approve"})
+        assert answered.status_code == 200, answered.text
+
+    def close(self) -> None:
+        self.client.close()
+
     def plans(self) -> list[dict[str, Any]]:
-        plans: list[dict[str, Any]] = self._client.get("/api/plans").json()["plans"]
+        plans: list[dict[str, Any]] = self.client.get("/api/plans").json()["plans"]
         return plans
 
     def files_with_a_token(self) -> set[str]:
@@ -69,27 +98,38 @@ class Talk:
         private = self.at.data_dir / "agents"
         files = [path for path in self.at.path.rglob("*") if path.is_file() and not path.is_relative_to(private)]
         files += private.glob("*/agent/runs/**/*.*")
-        return {path.name for path in files if TOKEN.search(path.read_bytes())}
+        remembered = {"conversation.jsonl"}  # by one that is handed its conversation anew
+        return {path.name for path in files if TOKEN.search(path.read_bytes())} - remembered
 
 
 @contextmanager
-def talk(path: Path, agent: str, model: Callable[[Asked], Turn]) -> Iterator[tuple[Talk, ModelServer]]:
+def talk(
+    path: Path, agent: str, model: Callable[[Asked], Turn], permissions: str = "allow"
+) -> Iterator[tuple[Talk, ModelServer]]:
     repo = make_repo(path / "repo", {"README.md": "hello\n"})
     with ModelServer(model) as models:
-        agents = settings(one_for_all(models), {agent})
-        given = {"BACKEND": "agent", "AGENT": agent, "AGENT_PERMISSIONS": "allow"}
+        agents = settings(one_for_all(models), {agent, f"{agent}-acp"})
+        given = {"BACKEND": "agent", "AGENT": agent, "AGENT_PERMISSIONS": permissions}
         environ = {f"PILOTHOUSE_{name}": value for name, value in given.items()}
         with desk(path, **environ, **for_owners(agents), PATH=os.environ["PATH"]) as at:
             at.run_here("repo", "add", repo.path)
-            server = Server(at.start("serve", "--port", "0", "--no-open"))
-            with server.browser() as client:
-                client.headers["origin"] = server.url
-                yield Talk(at, server, client, repo.path), models
+            chat = Talk(at, repo.path)
+            with closing(chat):
+                yield chat, models
+
+
+def ends(event: dict[str, Any]) -> bool:
+    return event["type"] in ("done", "error")
 
 
 def told(stream: Stream, kind: str) -> list[tuple[str, Any]]:
     """(tool, status) of the events of a kind, in their order."""
     return [(event["toolName"], event["data"].get("status")) for event in stream.events if event["type"] == kind]
+
+
+def offers_a_shell(asked: Asked) -> bool:
+    """Some agents take from the model what it may not use."""
+    return any(tool.name.lower() in SHELLS for tool in asked.tools)
 
 
 def content(stream: Stream) -> str:
@@ -115,7 +155,7 @@ def test_an_agent_drafts_and_runs_a_workflow_is_refused_another_run_and_only_loo
             lambda: use_tool("run_workflow"),
             lambda: say("You want none."),
             lambda: use_tool("list_plans"),
-            lambda: run_shell("touch touched"),
+            lambda: run_shell("touch touched") if offers_a_shell(asked) else use_tool("list_plans"),
             lambda: say(f"There is {_of(asked.results[-2], 'name')}."),
         )
         turn = turns[asked.turns]()
@@ -168,6 +208,85 @@ def test_an_agent_drafts_and_runs_a_workflow_is_refused_another_run_and_only_loo
         assert "[redacted]" in json.dumps(chat.shown)
         assert not TOKEN.search(json.dumps(chat.shown).encode())
         assert chat.files_with_a_token() == {"tools.env"}
+
+
+def runs_a_workflow(asked: Asked) -> Turn:
+    if not asked.tools:
+        return ASIDE
+    turns = (
+        use_tool("create_workflow", {"name": "greetings", "blocks": BLOCKS}),
+        use_tool("run_workflow"),
+        say("Done."),
+    )
+    return (turns[asked.turns],)
+
+
+def test_a_call_that_waits_for_a_person_outlives_its_server_and_runs_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find_agents(monkeypatch)
+    with talk(tmp_path, "claude", runs_a_workflow) as (chat, _):
+        with chat.begun("Run it") as stream:
+            question = stream.until(is_a("approval_required"))
+        chat.kill_the_server()
+        chat.answer(question, "accepted")
+        since = f"{CHAT}/stream?streamId={question['streamId']}&after={question['eventId']}"
+        with streaming(chat.client, since) as stream:
+            assert stream.until(ends)["type"] == "done"
+        assert told(stream, "tool_call") == []
+        assert told(stream, "tool_result") == [("run_workflow", "success")]
+        assert content(stream) == "Done."
+        assert len(chat.plans()) == 1
+
+
+@pytest.mark.parametrize("agent", ["copilot", "codex"])
+def test_nothing_is_left_of_an_agent_that_is_stopped_while_it_waits_for_a_call(
+    agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find_agents(monkeypatch)
+    with talk(tmp_path, agent, runs_a_workflow) as (chat, _):
+        with chat.turn("Run it") as stream:
+            question = stream.until(is_a("approval_required"))
+            at_work = kept(chat.at.data_dir, living())
+            assert any("mcp.bridge" in process.command for process in at_work)
+            stopped = chat.client.post(f"{CHAT}/abort", json={"streamId": question["streamId"]})
+            assert stopped.json()["settled"], stopped.text
+            assert not {one.key for one in living()} & {one.key for one in at_work}
+        assert chat.plans() == []
+
+
+@pytest.mark.parametrize("agent", ["claude", "copilot"])
+def test_an_agent_asks_for_its_own_tools_and_the_turn_for_ours_and_nobody_twice(
+    agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find_agents(monkeypatch)
+
+    def model(asked: Asked) -> Turn:
+        turns: tuple[Turn, ...] = (
+            (use_tool("create_workflow", {"name": "greetings", "blocks": BLOCKS}),),
+            (use_tool("run_workflow"),),
+            (run_shell("touch touched"),),
+            (use_tool("list_plans"),),
+            (say("That was all."),),
+        )
+        return turns[asked.turns] if asked.tools else ASIDE
+
+    with talk(tmp_path, agent, model, permissions="ask") as (chat, _):
+        with chat.turn("Do it") as stream:
+            ours = stream.until(is_a("approval_required"))
+            chat.allow(ours)
+            its_own = stream.until(lambda event: is_a("approval_required")(event) and event is not ours)
+            assert not (tmp_path / "repo" / "touched").exists()
+            chat.allow(its_own)
+        assert len(chat.plans()) == 1
+
+    assert ours["toolName"] == "run_workflow"
+    assert "touch touched" in json.dumps(its_own)
+    assert len([event for event in stream.events if event["type"] == "approval_required"]) == 2
+    assert (tmp_path / "repo" / "touched").exists()
+    called = [tool for tool, status in told(stream, "tool_result") if status == "success"]
+    assert (called[:2], len(called), called[-1]) == (["create_workflow", "run_workflow"], 4, "list_plans")
+    assert content(stream) == "That was all."
 
 
 def _of(result: str, name: str) -> str:
