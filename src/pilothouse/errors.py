@@ -17,7 +17,7 @@
     ├── GitFailed            a git command failed in a way nobody planned for
     └── ExecutorFailed       a command could not be placed or followed
 
-Each door (HTTP, CLI, later MCP) has exactly one translation from this tree to its wire or exit code.
+Each door (HTTP, CLI, MCP) has exactly one translation from this tree to its wire or exit code.
 """
 
 from __future__ import annotations
