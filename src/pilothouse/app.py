@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -34,6 +35,9 @@ log = logging.getLogger("pilothouse")
 
 LOCK_WAIT_S = 10.0
 """How long `serve` waits for a background owner to step down."""
+
+_NEW_OBJECTS = 10_000
+"""After so many the collector looks whether they are garbage; Python's own number is for small programs."""
 
 
 def version() -> str:
@@ -142,6 +146,7 @@ async def _serve(settings: Settings, mode: str, announce: Callable[[str], None],
             idle = _end_when_idle(services, local, settings.idle_timeout, stop)
             await stack.enter_async_context(in_background(idle))
         host = settings.host if mode == "serve" else None
+        _settle()
         await serve_http(
             guard.tcp(api), local, socket_path=where, host=host, port=settings.port, ready=ready, stop=stop
         )
@@ -157,6 +162,13 @@ async def _warm(backend: Warms, is_ready: asyncio.Event) -> None:
         await backend.warm()
     except ImportError as error:
         log.warning("backend.cold: the first message will say why it cannot be asked", exc_info=error)
+
+
+def _settle() -> None:
+    """From now on the collector looks only through what comes and goes: a full collection of what the server is made of
+    would hold up every stream. And it looks less often: what a thousand streams make when they wake all lives on."""
+    gc.freeze()
+    gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
 
 
 async def _end_when_idle(services: Services, activity: Activity, timeout: float, stop: asyncio.Event) -> None:
