@@ -79,7 +79,31 @@ def test_a_conversation_goes_on_and_stdin_is_a_message(at: Desk) -> None:
     assert at.run("chat", "--chat", "last", "list").code == 0
     assert at.run("chat", "explain", "-", stdin=b"count to ten\n").out.startswith("one two three")
     unknown = at.run("chat", "--chat", "nosuch", "x")
-    assert (unknown.code, unknown.err) == (2, "error: no conversation nosuch\n")
+    assert (unknown.code, unknown.err) == (
+        2,
+        "error: no conversation begins with 'nosuch'; see `pilothouse chats`\n",
+    )
+
+
+def test_conversations_are_found_again_read_and_deleted(at: Desk) -> None:
+    assert at.run("chat", "hello to be read").code == 0
+    [newest, *_] = at.ask("chats")["chats"]
+    head, first, *_ = at.run("chats", "list").out.splitlines()
+    assert head.split() == ["ID", "USED", "LIVE", "TITLE"]
+    assert first.startswith(newest["id"][:13]) and first.endswith("hello to be read")
+    text = at.run("chats", "show", "last").out
+    assert "hello to be read" in text and text.endswith("Hello there.\n")
+    assert at.ask("chats", "show", newest["id"][:13])["chat"]["id"] == newest["id"]
+    assert at.run("chats", "delete", newest["id"][:13]).out == f"deleted: {newest['id']}\n"
+    assert at.run("chats", "show", newest["id"]).code == 2
+    assert "too short" in at.run("chats", "show", "01").err
+
+
+def test_at_a_terminal_an_answer_says_how_to_go_on_from_there(at: Desk) -> None:
+    said = at.sit_down("chat", "hello").wait()
+    chat_id = at.ask("chats")["chats"][0]["id"]
+    assert f"`pilothouse chat --chat {chat_id[:13]} MESSAGE` goes on from here" in said.out
+    assert "goes on from here" not in at.sit_down("chat", "--chat", "last", "hello").wait().out
 
 
 def test_json_is_the_one_value_of_the_headless_api(at: Desk) -> None:

@@ -475,7 +475,7 @@ def test_models_that_nobody_tells_of_are_a_failure_that_says_why(owner: FakeOwne
     assert (said.code, said.err[:45]) == (1, "claude does not tell which models it offers; ")
 
 
-@pytest.mark.parametrize("verb", ["approvals", "commands", "credentials", "keys", "plan", "repo", "runs"])
+@pytest.mark.parametrize("verb", ["approvals", "chats", "commands", "credentials", "keys", "plan", "repo", "runs"])
 def test_a_verb_that_is_told_nothing_else_lists(verb: str, owner: FakeOwner, say: Say) -> None:
     assert say(verb) == say(verb, "list")
     assert say(verb, "--json") == say(verb, "list", "--json")

@@ -31,8 +31,9 @@ They can stand in a file `.env` too. Meanwhile try:
 """
 
 NOT_OFFERED = "I would use the tool `{tool}` for that, which this mode does not offer. Nothing was done."
-NO_WORKFLOW = "This conversation has no workflow yet: say “create a workflow called demo” first."
-NO_RUN = "Nothing was run in this conversation yet: say “run it” first."
+_GO_ON = "If that was in another conversation, go on with that one: `pilothouse chat --chat last …`."
+NO_WORKFLOW = f"This conversation has no workflow yet: say “create a workflow called demo” first. {_GO_ON}"
+NO_RUN = f"Nothing was run in this conversation yet: say “run it” first. {_GO_ON}"
 _MOST = 20
 _EXCERPT = 300
 
@@ -45,8 +46,8 @@ def created(result: Mapping[str, Any]) -> str:
     made = f"**{result.get('name')}** (`{result.get('workflowId')}`), version {result.get('version')}"
     return (
         f"I made the workflow {made}: two blocks, `greet` and then `check`. It is always the same example, because "
-        "without a model I do not understand descriptions. Say “run it in /path/of/a/repository” to run it as a plan, "
-        "in worktrees of its own."
+        "without a model I do not understand descriptions. Say “run it in /path/of/a/repository” in this conversation "
+        "to run it as a plan, in worktrees of its own."
     )
 
 

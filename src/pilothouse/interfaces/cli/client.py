@@ -46,6 +46,12 @@ class Client:
     def delete(self, path: str, /, **query: object) -> Any:
         return self.ask("DELETE", path, query=query)
 
+    def text(self, path: str, /, **query: object) -> str:
+        """What is answered that is no JSON."""
+        response, data = self._answer("GET", path, query, None, PATIENCE, {})
+        self._check(response, data)
+        return data.decode("utf-8", "replace")
+
     def ask(
         self,
         method: str,
@@ -57,11 +63,22 @@ class Client:
         headers: Mapping[str, str] = MappingProxyType({}),
     ) -> Any:
         """The JSON answered, None for an empty answer. ``timeout`` in seconds."""
+        return self.read(*self._answer(method, path, query or {}, body, timeout, headers))
+
+    def _answer(
+        self,
+        method: str,
+        path: str,
+        query: dict[str, object],
+        body: object,
+        timeout: float,
+        headers: Mapping[str, str],
+    ) -> tuple[http.client.HTTPResponse, bytes]:
         try:
             with closing(SocketConnection(self.socket_path, timeout)) as connection:
-                self.send(connection, method, with_query(path, query or {}), body, **headers)
+                self.send(connection, method, with_query(path, query), body, **headers)
                 response = connection.getresponse()
-                return self.read(response, response.read())
+                return response, response.read()
         except TimeoutError as error:
             raise Unavailable(f"the server did not answer within {timeout:.0f} s{self._see_log()}") from error
         except (OSError, http.client.HTTPException) as error:
@@ -80,14 +97,17 @@ class Client:
 
     def read(self, response: http.client.HTTPResponse, data: bytes) -> Any:
         """The answer in a complete response, or its error."""
-        if response.status >= 400:
-            raise failure(response.status, data, see=self._see_log())
+        self._check(response, data)
         if not data:
             return None
         try:
             return json.loads(data)
         except ValueError as error:
             raise ServerFailed(f"the server's answer cannot be understood{self._see_log()}") from error
+
+    def _check(self, response: http.client.HTTPResponse, data: bytes) -> None:
+        if response.status >= 400:
+            raise failure(response.status, data, see=self._see_log())
 
     def _see_log(self) -> str:
         return f" (its log is {self._log})" if self._log else ""

@@ -1,4 +1,5 @@
-"""From what people type to an id: of a run its id, the beginning of it, or ``last``; of a wait its node, too."""
+"""From what people type to an id: of a run or a conversation its id, the beginning of it, or ``last``; of a wait its
+node, too."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ _SHORTEST = 4
 _PAGE = 200
 _MOST_PAGES = 100
 _SHOWN = 5
+_MOST_CHATS = 1000
 _LIKE_AN_ID = re.compile(r"[0-9a-fA-F-]{1,36}")
 
 
@@ -43,6 +45,26 @@ def find_run(client: Client, given: str, *, kind: str | None = None) -> str:
         some = ", ".join(short(run_id) for run_id in found[:_SHOWN])
         raise BadInput(f"{len(found)} of them begin with {given!r}: {some}", fix="give more of the id")
     return found[0]
+
+
+def find_chat(client: Client, given: str) -> str:
+    """The id of a conversation. Raises ``NotFound`` and, when it is too short or begins several ids, ``BadInput``."""
+    if len(given) == _FULL:
+        return given.lower()
+    if given != LAST and len(given) < _SHORTEST:
+        raise BadInput(f"{given!r} is too short for the beginning of an id", fix="give 4 characters or more, or `last`")
+    found = [str(chat["id"]) for chat in client.get("/api/copilot/chats", limit=_MOST_CHATS)["chats"]]
+    if given == LAST:
+        if not found:
+            raise NotFound("there is no conversation yet")
+        return found[0]
+    begin = [chat_id for chat_id in found if chat_id.startswith(given.lower())]
+    if not begin:
+        raise NotFound(f"no conversation begins with {given!r}; see `pilothouse chats`")
+    if len(begin) > 1:
+        some = ", ".join(short(chat_id) for chat_id in begin[:_SHOWN])
+        raise BadInput(f"{len(begin)} of them begin with {given!r}: {some}", fix="give more of the id")
+    return begin[0]
 
 
 def find_wait(client: Client, given: str) -> str:

@@ -21,6 +21,7 @@ from pilothouse.interfaces.cli.places import Session
 
 VERBS = {
     "chat": "Say something and see the answer as it comes.",
+    "chats": "Conversations: which there are, what was said.",
     "run": "Run a plan to its end, with live progress.",
     "plan": "List, show and control plans and their nodes.",
     "runs": "Every run, whatever its kind, one way.",

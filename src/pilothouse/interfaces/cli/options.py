@@ -73,6 +73,12 @@ PlanId = Annotated[
 RunId = Annotated[
     str, typer.Argument(metavar="ID", help=f"The run: {_WHICH}.", autocompletion=_complete("/api/runs", "runs"))
 ]
+ChatId = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID", help=f"The conversation: {_WHICH}.", autocompletion=_complete("/api/copilot/chats", "chats")
+    ),
+]
 NodeName = Annotated[
     str,
     typer.Argument(

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pilothouse.errors import BadInput, NotFound
-from pilothouse.interfaces.cli.door import patience
+from pilothouse.errors import BadInput
+from pilothouse.interfaces.cli.door import ExitCode, note, patience
+from pilothouse.interfaces.cli.finding import find_chat
 from pilothouse.interfaces.cli.options import AsJson, DataDir, NoColor, path_given
+from pilothouse.interfaces.cli.owners import connect
 from pilothouse.interfaces.cli.printing import print_json
+from pilothouse.interfaces.cli.words import short
 
 if TYPE_CHECKING:
     from pilothouse.client.chats import Saying
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 MAX_STDIN = 1 << 20
-SHORTEST = 4
 
 
 class OnApproval(StrEnum):
@@ -74,7 +76,7 @@ def chat(
     text = _message(message or [])
     with Client(data_dir=data_dir) as client:
         saying: Saying = {
-            "chat_id": _find(client, chat_id) if chat_id else None,
+            "chat_id": find_chat(connect(data_dir), chat_id) if chat_id else None,
             "workflow_id": workflow or None,
             "workspace": str(workspace.expanduser().absolute()) if workspace is not None else None,
             "command": command or None,
@@ -104,7 +106,10 @@ def _one(
         import msgspec
 
         print_json(msgspec.to_builtins(turn.result()))
-    return told_end(turn, outcome)
+    code = told_end(turn, outcome)
+    if code == ExitCode.SUCCEEDED and not as_json and not saying.get("chat_id") and sys.stdout.isatty():
+        note(f"`pilothouse chat --chat {short(turn.chat_id)} MESSAGE` goes on from here")
+    return code
 
 
 def _message(words: list[str]) -> str | None:
@@ -123,22 +128,3 @@ def _stdin() -> str:
     if len(data) > MAX_STDIN:
         raise BadInput(f"stdin has more than {MAX_STDIN >> 20} MiB", field="MESSAGE", fix="say less")
     return data.decode("utf-8", "replace").strip()
-
-
-def _find(client: Client, name: str) -> str:
-    """The id of a conversation. Raises ``NotFound``, ``BadInput`` when several begin like that."""
-    if len(name) == 36:
-        return name
-    chats = client.chats.list(limit=1000)
-    if name == "last":
-        if not chats:
-            raise NotFound("there is no conversation yet")
-        return chats[0].id
-    if len(name) < SHORTEST:
-        raise BadInput(f"{name!r} is too short", field="--chat", fix=f"give {SHORTEST} characters or more, or `last`")
-    found = [chat.id for chat in chats if chat.id.startswith(name)]
-    if len(found) > 1:
-        raise BadInput(f"{name!r} begins {len(found)} conversations", field="--chat", fix="give more of it")
-    if not found:
-        raise NotFound(f"no conversation {name}")
-    return found[0]
