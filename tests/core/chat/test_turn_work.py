@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from tests.support.turns import Turn
 from tests.support.work import lines_run
 
-from pilothouse.core.chat.backend import Completed, ToolAnswered, ToolCalled
+from pilothouse.core.chat.backend import Completed, ToolAnswered, ToolArguments, ToolCalled
 from pilothouse.core.chat.calls import Features
 from pilothouse.core.chat.inputs import Confirm
 
@@ -93,3 +93,22 @@ def tools_left_to_the_sender(number: int) -> None:
 def test_eight_times_as_many_calls_are_eight_times_the_work(turn: Callable[[int], None]) -> None:
     few, many = lines_run(lambda: turn(FEW)), lines_run(lambda: turn(MANY))
     assert many < 1.3 * MANY / FEW * few
+
+
+def test_arguments_that_come_in_many_chunks_are_read_when_they_are_whole() -> None:
+    class Read(list[str]):
+        times = 0
+
+        def __iter__(self) -> Iterator[str]:
+            self.times += 1
+            return super().__iter__()
+
+    turn = Turn()
+    turn.hear(ToolArguments(id="a", name="look", delta='{"x": "'))
+    pieces = turn.state.calls["a"].pieces = Read(turn.state.calls["a"].pieces)
+    for _ in range(MANY):
+        turn.hear(ToolArguments(id="a", delta="y"))
+    assert pieces.times == 0
+    turn.hear(ToolArguments(id="a", delta='"}'), ToolCalled(id="a", name="look"))
+    assert turn.state.calls["a"].arguments == {"x": MANY * "y"}
+    assert pieces.times == 1

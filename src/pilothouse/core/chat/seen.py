@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +17,8 @@ from pilothouse.core.chat.state import ToolCall
 @dataclass(slots=True)
 class Seen:
     """``told``: whole. ``settled``: its tool has been begun here, so no answer of the backend's counts any more.
-    ``wait_id``: the open question about it."""
+    ``wait_id``: the open question about it. ``before``: its arguments as JSON text, as far as they came with earlier
+    chunks, in their pieces; ``pieces``: what this one brought of them."""
 
     name: str = ""
     told: bool = False
@@ -25,6 +27,7 @@ class Seen:
     run_by: RunBy = RunBy.BACKEND
     wait_id: str = ""
     arguments: dict[str, Any] | None = None
+    before: Sequence[str] = ()
     pieces: list[str] = field(default_factory=list)
 
     def rebound(self, name: str, runner: RunBy) -> bool:
@@ -35,9 +38,9 @@ class Seen:
     def whole(self, said: ToolCalled) -> dict[str, Any] | None:
         """The arguments: those of the last frame, or else those told before it. None: what came is no object."""
         told: Any = said.arguments
-        if told is None and self.pieces:
+        if told is None and (self.before or self.pieces):
             try:
-                told = msgspec.json.decode("".join(self.pieces))
+                told = msgspec.json.decode("".join((*self.before, *self.pieces)))
             except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
                 return None
         elif told is None:
@@ -55,5 +58,5 @@ def seen_of(call: ToolCall) -> Seen:
         run_by=call.run_by,
         wait_id=call.wait_id if call.status is CallStatus.AWAITING_APPROVAL else "",
         arguments=call.arguments or None,
-        pieces=list(call.pieces),
+        before=call.pieces,
     )
