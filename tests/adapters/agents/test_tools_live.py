@@ -34,23 +34,24 @@ from pilothouse.core.run.agents import (
 pytestmark = pytest.mark.timeout(300)
 
 
-def _json_servers(home: Path, name: str, **kinds: str) -> None:
+def _json_servers(home: Path, name: str, kind: str) -> None:
     servers = {
-        "users": {"type": kinds["program"], "command": sys.executable, "args": _users(home), "tools": ["*"]},
-        "pilothouse": {"type": "http", "url": "http://127.0.0.1:9/mcp", "tools": ["*"]},
+        server: {"type": kind, "command": sys.executable, "args": _users(home, server), "tools": ["*"]}
+        for server in ("users", "pilothouse")
     }
     (home / name).write_text(json.dumps({"mcpServers": servers}))
 
 
 def _toml_servers(home: Path) -> None:
-    (home / "config.toml").write_text(
-        f"[mcp_servers.users]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps(_users(home))}\n"
-        '[mcp_servers.pilothouse]\nurl = "http://127.0.0.1:9/mcp"\n'
+    servers = (
+        f"[mcp_servers.{server}]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps(_users(home, server))}\n"
+        for server in ("users", "pilothouse")
     )
+    (home / "config.toml").write_text("".join(servers))
 
 
-def _users(home: Path) -> list[str]:
-    return [stdio_tools.__file__, str(home / "asked-of-the-users")]
+def _users(home: Path, server: str) -> list[str]:
+    return [stdio_tools.__file__, str(home / f"asked-of-{server}")]
 
 
 class Agent(NamedTuple):
@@ -58,12 +59,12 @@ class Agent(NamedTuple):
     path: str
     """Behind the address of its model."""
     users: Callable[[Path], None]
-    """Gives it, in its home, servers of the user's own: one more, and one of the same name as ours that is gone."""
+    """Gives it, in its home, servers of the user's own: one more, and one of the same name as ours."""
 
 
 AGENTS: Mapping[str, Agent] = {
-    "claude": Agent(Claude(), "", lambda home: _json_servers(home, ".claude.json", program="stdio")),
-    "copilot": Agent(Copilot(), "/v1", lambda home: _json_servers(home, "mcp-config.json", program="local")),
+    "claude": Agent(Claude(), "", lambda home: _json_servers(home, ".claude.json", "stdio")),
+    "copilot": Agent(Copilot(), "/v1", lambda home: _json_servers(home, "mcp-config.json", "local")),
     "codex": Agent(Codex(), "/v1", _toml_servers),
 }
 
@@ -150,15 +151,19 @@ def test_a_conversation_that_goes_on_has_the_server_of_its_new_run(bench: Bench)
     assert not second.of(ToolEnded)
 
 
-def test_servers_of_the_users_own_stay_whatever_they_are_called_and_their_calls_are_told(bench: Bench) -> None:
+def test_servers_of_the_users_own_stay_and_their_calls_are_told_but_none_is_mistaken_for_ours(bench: Bench) -> None:
     bench.home.mkdir(parents=True)
     bench.agent.users(bench.home)
     turns = (use_tool("echo", {"text": "ours"}), use_tool("echo", {"text": "theirs"}, server="users"), say("Done."))
-    with ModelServer(turns) as server, bench.place.run(bench.work(server)) as run:
-        assert run.end().ok
+    with ModelServer(turns) as server:
+        with bench.place.run(bench.work(server)) as run:
+            assert run.end().ok
+        first, *_ = server.questions
 
+    assert first.asked is not None
+    assert sorted(served_by("pilothouse", first.asked)) == ["die", "echo", "refuse", "wait"]
     assert bench.asked() == [("echo", secret_of("one"))]
-    assert (bench.home / "asked-of-the-users").exists()
+    assert (bench.home / "asked-of-users").exists()
     assert ["users" in tool.tool for tool in run.of(ToolStarted)] == [True]
     assert ["users" in tool.tool for tool in run.of(ToolEnded)] == [True]
 

@@ -429,7 +429,7 @@ def test_calls_of_servers_of_the_users_own_are_told(tools: ToolServer | None) ->
     assert run.used.total.tool_calls == 3
 
 
-@pytest.mark.parametrize(("tools", "noted"), [(OURS, 1), (None, 0)])
+@pytest.mark.parametrize(("tools", "noted"), [(OURS, 1), (ToolServer(name="gone", command=("serve",)), 1), (None, 0)])
 def test_a_server_of_tools_that_did_not_start_is_noted(tools: ToolServer | None, noted: int) -> None:
     line = (
         '{"type":"system","subtype":"init","session_id":"s1","mcp_servers":[{"na'

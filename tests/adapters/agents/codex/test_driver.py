@@ -207,3 +207,26 @@ def test_a_server_of_tools_changes_nothing_else(private: Path, permissions: Perm
 
     assert others(launch.argv) == others(without.argv)
     assert (launch.env, launch.stdin, launch.hosts) == (without.env, without.stdin, without.hosts)
+
+
+@pytest.mark.parametrize(
+    ("config", "disabled"),
+    [
+        ('[mcp_servers.ours]\nurl = "http://127.0.0.1:9"', True),
+        ('[mcp_servers.others]\nurl = "http://127.0.0.1:9"', False),
+        ("mcp_servers = 1", False),
+        ("no toml", False),
+        (None, False),
+    ],
+)
+def test_a_server_of_the_users_own_with_the_same_tools_is_off_for_once(
+    private: Path, config: str | None, disabled: bool
+) -> None:
+    """To switch off one that is not there would be an error to Codex."""
+    home = private / "home" / ".codex"
+    home.mkdir(parents=True)
+    if config is not None:
+        (home / "config.toml").write_text(config)
+
+    assert ("mcp_servers.ours.enabled=false" in CODEX.launch(work(private, tools=TOOLS)).argv) is disabled
+    assert "mcp_servers.ours.enabled=false" not in CODEX.launch(work(private)).argv

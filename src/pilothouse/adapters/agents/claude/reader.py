@@ -131,9 +131,13 @@ class ClaudeReader:
             return
         self._started = started
         yield started
-        for server in event.mcp_servers or ():
-            if server.name == self._server and server.status != "connected":
-                yield unserved(server.status)
+        yield from self._connected(event.mcp_servers)
+
+    def _connected(self, servers: tuple[events.Server, ...] | None) -> Iterable[News]:
+        if self._server is None or servers is None:
+            return ()
+        status = {server.name: server.status for server in servers}.get(self._server, "it was not allowed to")
+        return (unserved(status),) if status != "connected" else ()
 
     def _retried(self, event: events.Retry) -> Iterable[News]:
         what = " ".join(str(part) for part in (event.error_status, event.error) if part)

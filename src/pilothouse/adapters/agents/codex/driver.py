@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -90,7 +91,7 @@ class Codex:
         if home != usual:
             Path(home).mkdir(mode=0o700, parents=True, exist_ok=True)  # it does not make it itself
         return Launch(
-            argv=(*(work.program.argv or self.facts.programs), *_arguments(work, begun.thread)),
+            argv=(*(work.program.argv or self.facts.programs), *_arguments(work, begun.thread, Path(home))),
             env={"CODEX_HOME": home} if home != usual else {},
             stdin=prompt_of(work, goes_on=bool(begun.thread)),
             hosts=tuple(filter(None, (host_of(work.config.base_url),))) if work.config.base_url else _SERVICE,
@@ -110,20 +111,20 @@ class _Catalog(msgspec.Struct, frozen=True):
     models: tuple[_Model, ...] = ()
 
 
-def _arguments(work: AgentWork, thread: str) -> Iterator[str]:
+def _arguments(work: AgentWork, thread: str, home: Path) -> Iterator[str]:
     yield from ("exec", "--json", "-C", work.worktree, "--skip-git-repo-check")
     if model := work.model or work.config.model:
         yield from ("-m", model)
     for folder in work.allowed_folders:
         yield from ("--add-dir", folder)
-    for name, value in _settings(work).items():
+    for name, value in _settings(work, home).items():
         yield from ("-c", f"{name}={_toml(value)}")
     if thread:
         yield from ("resume", thread)
     yield "-"
 
 
-def _settings(work: AgentWork) -> dict[str, object]:
+def _settings(work: AgentWork, home: Path) -> dict[str, object]:
     """Raises ``BadInput``."""
     if work.permissions not in _SANDBOX:
         raise BadInput(f"{Codex.facts.title} cannot ask for permission", field="permissions", fix="use codex-acp")
@@ -136,6 +137,9 @@ def _settings(work: AgentWork) -> dict[str, object]:
         found["shell_environment_policy.exclude"] = [work.config.api_key_env or _KEY]
     if work.tools is not None:
         found |= _served(known_as(work.tools), sealed(work))
+        if work.tools.name in _servers(home):
+            # Most likely these are the same tools, but its calls would be nobody's.
+            found[f"mcp_servers.{work.tools.name}.enabled"] = False
     return found | _endpoint(work)
 
 
@@ -151,6 +155,15 @@ def _served(name: str, command: tuple[str, ...]) -> dict[str, object]:
         "tool_timeout_sec": PATIENCE_MS // 1_000,
     }
     return {f"mcp_servers.{name}.{setting}": value for setting, value in server.items()}
+
+
+def _servers(home: Path) -> Collection[str]:
+    """Names of the user's own servers of tools."""
+    try:
+        found = tomllib.loads((home / "config.toml").read_text(encoding="utf-8")).get("mcp_servers")
+    except (OSError, ValueError):
+        return ()
+    return found if isinstance(found, dict) else ()
 
 
 def _endpoint(work: AgentWork) -> dict[str, object]:
