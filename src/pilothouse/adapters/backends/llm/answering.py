@@ -24,6 +24,7 @@ from pilothouse.adapters.backends.llm.delegating import DELEGATE, TOOL, Errands,
 from pilothouse.adapters.backends.llm.failures import failure, too_long
 from pilothouse.adapters.backends.llm.hearing import Hearing
 from pilothouse.adapters.backends.llm.leg import Leg, Priced, definition, spent
+from pilothouse.adapters.backends.llm.oddity import reading
 from pilothouse.adapters.backends.llm.provider import Provider
 from pilothouse.adapters.backends.llm.together import together
 from pilothouse.core.chat.backend import BackendEvent, Completed, Failed, Noticed, Paused, Spent
@@ -175,10 +176,13 @@ class Answering:
         return asked
 
     async def _text(self, prompt: str, model: str) -> tuple[str, Spent]:
-        """A short answer to a question on its own. Raises what the library does, ``TimeoutError``."""
+        """A short answer to a question on its own. Raises what the library does, ``Odd``, ``TimeoutError``."""
         question: list[ModelMessage] = [ModelRequest.user_text_prompt(prompt)]
-        async with asyncio.timeout(SUMMARY_S):
-            answer = await model_request(self._provider.model(model), question, model_settings=self._provider.settings)
+        with reading():
+            async with asyncio.timeout(SUMMARY_S):
+                answer = await model_request(
+                    self._provider.model(model), question, model_settings=self._provider.settings
+                )
         return _THINKING.sub("", answer.text or "").strip(), spent(
             answer.usage, answer.model_name or model, self._priced
         )

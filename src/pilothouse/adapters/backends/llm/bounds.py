@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 
 import httpx2
 
+from pilothouse.adapters.backends.llm.oddity import seen
+
 MAX_ANSWER = 64 << 20
 """Bytes of one answer."""
 MAX_ERROR = 1 << 20
@@ -27,7 +29,7 @@ class _Bounded(httpx2.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """Raises ``ReadError``."""
         size = 0
-        async for chunk in self._stream:
+        async for chunk in seen(self._stream):
             size += len(chunk)
             if self._cut and size > MAX_ERROR:
                 return

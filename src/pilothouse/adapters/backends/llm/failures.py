@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import traceback
 
 import anthropic
 import openai
@@ -19,9 +20,11 @@ from pydantic_ai.exceptions import (
     ModelRequestRejectedError,
     ModelServerError,
     ModelUnavailableError,
+    UserError,
 )
 
 from pilothouse.adapters.backends.llm.config import LlmConfig
+from pilothouse.adapters.backends.llm.oddity import Odd
 from pilothouse.errors import BackendFailed
 
 log = logging.getLogger("pilothouse.llm")
@@ -104,10 +107,12 @@ def _sentence(error: Exception, config: LlmConfig, model: str, status: int) -> s
             return f"{config.place} did not answer in time"
         case ModelAPIError():
             return f"{config.place} refuses the request for {model!r}{code}{told}"
+        case UserError():
+            return f"{config.place} cannot be asked for {model!r}{told}"
     # Whatever else a library raises is about an answer that it could not read: the turn is to say so, and to end.
-    log.warning("llm.not_understood", exc_info=error)
-    why = config.hidden(f"{type(error).__name__}: {error}")[:MAX_SAID]
-    return f"The answer of {config.place} could not be understood: {why}"
+    log.warning("llm.not_understood: %s", config.hidden("".join(traceback.format_exception(error))))
+    where = f" where it says: {said}" if isinstance(error, Odd) and said else ""
+    return f"The answer of {config.place} could not be understood{where}"
 
 
 def _said(error: Exception) -> str:

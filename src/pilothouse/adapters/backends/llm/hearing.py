@@ -49,21 +49,22 @@ class Hearing:
         """Those for the backend itself."""
 
     def hear(self, event: ModelResponseStreamEvent, *, cut: bool) -> Iterator[BackendEvent]:
-        """``cut``: the answer has ended by now, for want of room."""
+        """``cut``: the answer has ended by now, for want of room. Raises ``TypeError`` and the like for events that no
+        server means, which the library hands on all the same."""
         match event:
             case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
-                if text:
-                    yield Said(text, self._lane)
+                if said := text_of(text):
+                    yield Said(said, self._lane)
             case PartStartEvent(part=ThinkingPart(content=text)):
-                yield Thought(text, self._lane, begins=True)
+                yield Thought(text_of(text), self._lane, begins=True)
             case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=more)):
-                if more:
-                    yield Thought(more, self._lane)
+                if thought := text_of(more):
+                    yield Thought(thought, self._lane)
             case PartEndEvent(part=ThinkingPart()):
                 yield Thought(lane=self._lane, ends=True)
             case PartStartEvent(index=index, part=ToolCallPart() as part):
-                id = self._ids[index] = self._own(part.tool_call_id)
-                yield ToolGenerating(id=id, name=part.tool_name, lane=self._lane)
+                id = self._ids[index] = self._own(text_of(part.tool_call_id))
+                yield ToolGenerating(id=id, name=text_of(part.tool_name), lane=self._lane)
                 yield from self._arguments(index, part.args)
             case PartDeltaEvent(index=index, delta=ToolCallPartDelta(args_delta=args)):
                 yield from self._arguments(index, args)
@@ -77,19 +78,18 @@ class Hearing:
 
     def _called(self, id: str, part: ToolCallPart, cut: bool) -> Iterator[BackendEvent]:
         arguments, wrong = _read(part.args)
+        name = text_of(part.tool_name)
         if cut:
             wrong = "The answer was cut off in the middle of this call, so it was not executed. Make it shorter."
-        own = part.tool_name in self._its_own
-        called = ToolCalled(
-            id=id, name=part.tool_name, arguments=arguments, lane=self._lane, executor="subagent" if own else ""
-        )
+        own = name in self._its_own
+        called = ToolCalled(id=id, name=name, arguments=arguments, lane=self._lane, executor="subagent" if own else "")
         if own and not wrong:
             self.own.append(called)
         else:
             self.calls.append(id)
         if wrong:  # its result first: so nobody executes it, and the model hears why
-            yield ToolCalled(id=id, name=part.tool_name, partial=True, lane=self._lane)
-            yield ToolAnswered(id=id, name=part.tool_name, success=False, error=wrong, lane=self._lane)
+            yield ToolCalled(id=id, name=name, partial=True, lane=self._lane)
+            yield ToolAnswered(id=id, name=name, success=False, error=wrong, lane=self._lane)
         yield called
 
     def _own(self, id: str) -> str:
@@ -98,6 +98,13 @@ class Hearing:
             own, number = f"{id}_{number}", number + 1
         self._taken.add(own)
         return own
+
+
+def text_of(value: object) -> str:
+    """A text; None is an empty one. Raises ``TypeError`` for anything else, which servers have been seen to send."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    raise TypeError(f"{type(value).__name__} in the place of a text")
 
 
 def _read(args: str | dict[str, Any] | None) -> tuple[dict[str, Any], str]:

@@ -14,9 +14,13 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
 from pilothouse.adapters.backends.llm.hearing import Hearing
+from pilothouse.adapters.backends.llm.oddity import reading
 from pilothouse.core.chat.backend import BackendEvent, Said, Spent
 from pilothouse.core.run.usage import Usage
 from pilothouse.core.tools.spec import ToolSpec
+
+MOST_TOKENS = 1 << 48
+"""Of one request; who tells more is not believed, nor can every reader of a log hold it."""
 
 Priced = Callable[[str, Usage], Usage]
 
@@ -36,21 +40,24 @@ class Leg:
     answered_by: str = ""
 
     async def said(self) -> AsyncGenerator[Sequence[BackendEvent]]:
-        """Ask. Raises what the library does."""
-        async with model_request_stream(
+        """Ask. Raises what the library does where that says what is wrong, else ``Odd``."""
+        request = model_request_stream(
             self.model,
             self.asked,
             model_settings=self.settings,
             model_request_parameters=ModelRequestParameters(function_tools=self.tools),
-        ) as stream:
-            async for event in stream:
-                cut = stream.finish_reason is not None and reason_of(stream) in (None, "length")
-                if events := list(self.hearing.hear(event, cut=cut)):
-                    self.text += "".join(one.text for one in events if isinstance(one, Said))
-                    yield events
-            answer = stream.get()
+        )
+        with reading():
+            async with request as stream:
+                async for event in stream:
+                    cut = stream.finish_reason is not None and reason_of(stream) in (None, "length")
+                    if events := list(self.hearing.hear(event, cut=cut)):
+                        self.text += "".join(one.text for one in events if isinstance(one, Said))
+                        yield events
+                answer = stream.get()
             self.reason, self.usage = reason_of(stream), answer.usage
-            self.answered_by = answer.model_name or self.model.model_name
+            named: object = answer.model_name
+            self.answered_by = named if named and isinstance(named, str) else self.model.model_name
 
 
 def reason_of(stream: StreamedResponse) -> FinishReason | None:
@@ -71,10 +78,10 @@ def definition(tool: ToolSpec) -> ToolDefinition:
 def spent(usage: RequestUsage, model: str, priced: Priced) -> Spent:
     """What a request used, with its price where one is known."""
     used = Usage(
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cached_tokens=usage.cache_read_tokens,
-        cache_write_tokens=usage.cache_write_tokens,
+        input_tokens=_count(usage.input_tokens),
+        output_tokens=_count(usage.output_tokens),
+        cached_tokens=_count(usage.cache_read_tokens),
+        cache_write_tokens=_count(usage.cache_write_tokens),
     )
     costed = priced(model, used)
     return Spent(
@@ -84,3 +91,8 @@ def spent(usage: RequestUsage, model: str, priced: Priced) -> Spent:
         model=model,
         cost=None if costed.unpriced_tokens else costed.cost,
     )
+
+
+def _count(told: object) -> int:
+    """A number of tokens, whatever a server tells."""
+    return min(max(told, 0), MOST_TOKENS) if isinstance(told, int) else 0
