@@ -14,13 +14,13 @@ from pathlib import Path
 
 import msgspec
 
-from pilothouse.adapters.agents.codex.reader import CodexReader, known_as
+from pilothouse.adapters.agents.codex.reader import CodexReader
 from pilothouse.adapters.agents.codex.usage import begin
 from pilothouse.adapters.agents.driver import AgentWork, Facts, Launch, Login, Program
 from pilothouse.adapters.agents.launching import PROXIES, host_of, prompt_of, refuse_foreign, unspoken
 from pilothouse.adapters.agents.npm import native
 from pilothouse.adapters.agents.reading import NOT_JSON
-from pilothouse.adapters.agents.tool_servers import PATIENCE_MS, START_MS, sealed
+from pilothouse.adapters.agents.tool_servers import PATIENCE_MS, START_MS, known_as, sealed
 from pilothouse.core.plan.spec import AgentSpec
 from pilothouse.core.run.agents import AgentConfig, AgentReader, Permissions
 from pilothouse.errors import BadInput
@@ -144,7 +144,8 @@ def _settings(work: AgentWork, home: Path) -> dict[str, object]:
 
 
 def _served(name: str, command: tuple[str, ...]) -> dict[str, object]:
-    """Settings that give it the server of its tools, beside the user's own."""
+    """Settings that give it the server of its tools, beside the user's own: it mixes those of servers of one name, and
+    does not start where one is at an address and the other a program."""
     program, *arguments = command
     server: dict[str, object] = {
         "command": program,

@@ -28,6 +28,7 @@ from pilothouse.adapters.agents.reading import (
     shown,
     thought,
 )
+from pilothouse.adapters.agents.tool_servers import known_as
 from pilothouse.core.run.agents import (
     AgentEnded,
     FileEdited,
@@ -36,7 +37,6 @@ from pilothouse.core.run.agents import (
     Permissions,
     SessionStarted,
     ToolEnded,
-    ToolServer,
     ToolStarted,
     ToolStatus,
     Used,
@@ -201,12 +201,6 @@ class CodexReader:
         tool, _, _ = _TOOLS[item.type](item)
         output = item.error.message if item.error else shown(item.result)
         return (ToolEnded(call_id=item.id, tool=tool, status=_status(item), output=bounded(output)),)
-
-
-def known_as(server: ToolServer) -> str:
-    """What Codex is told that the server is called. A name that nobody else gives: settings of two servers of one name
-    are mixed, and where one is found at an address and the other is a program, it does not start at all."""
-    return f"{server.name}_tools"
 
 
 def _status(item: events.Item) -> ToolStatus:
