@@ -15,6 +15,9 @@ _SHOWN = 200
 """Bytes of a payload that is not understood which are told."""
 Json: TypeAlias = dict[str, Any]
 
+_MOST_TOKENS, _MOST_COST = 1 << 48, 1e9
+"""Of one request, in tokens and US dollars: more is no number of anything, nor can every reader of a log hold it."""
+
 
 def one_a_line(payloads: Sequence[bytes]) -> bytes | None:
     """All payloads as lines, to be decoded in one go, several times as fast as one by one; None when one of them may
@@ -73,18 +76,19 @@ def paused(told: Json) -> Paused:
 
 
 def spent(usage: Json, cost: object) -> Spent:
-    """Usage and cost, as either wire tells them."""
+    """Usage and cost, as either wire tells them; numbers that cannot be meant are as good as none."""
 
     def count(*names: str) -> int:
-        return sum(value for name in names if type(value := usage.get(name)) is int and value > 0)
+        return sum(value for name in names if type(value := usage.get(name)) is int and 0 < value <= _MOST_TOKENS)
 
     total = cost.get("total") if isinstance(cost, dict) else cost
+    believed = isinstance(total, int | float) and not isinstance(total, bool) and 0 <= total <= _MOST_COST
     return Spent(
         input_tokens=count("input_tokens"),
         output_tokens=count("output_tokens"),
         cached_tokens=count("cache_read_input_tokens", "cached_tokens", "cache_read_tokens"),
         model=str(usage.get("model") or ""),
-        cost=float(total) if isinstance(total, int | float) and not isinstance(total, bool) else None,
+        cost=float(total) if believed else None,
     )
 
 
