@@ -354,6 +354,7 @@ def test_it_is_given_a_server_of_the_turns_tools_and_told_of_it(monkeypatch: pyt
                 env = {"PILOTHOUSE_MCP_SOCKET": "/owner.sock", "PILOTHOUSE_MCP_TOKEN": token}
                 assert work.tools == ToolServer(name="pilothouse", command=("bridge",), env=env)
                 assert token not in str(await events(services, result.turn_id))
+                assert token not in str(work)
             assert "the server named `pilothouse`" in given[0].instructions
             assert not [one for one in await events(services, first.turn_id) if isinstance(one, TurnNoticed)]
 

@@ -27,7 +27,7 @@ from pilothouse.engine.supervisor import Supervisor
 from pilothouse.engine.tool_callers import Tell, ToolOutcome
 from pilothouse.engine.tools import ToolRegistry
 from pilothouse.engine.turn_tool_outcomes import nobody_waits, outcome_of, waiting_for
-from pilothouse.errors import BadInput, NotFound, Refused, Unavailable
+from pilothouse.errors import BadInput, Gone, NotFound, Refused, Unavailable
 
 LARGEST_ARGUMENTS = 1 << 20
 """Bytes of JSON."""
@@ -97,7 +97,7 @@ class TurnTools:
         """Raises ``Refused`` for a turn that is gone, or never was."""
         try:
             return await self._supervisor.read(self._answering.turn_id, view)
-        except NotFound as error:
+        except (Gone, NotFound) as error:
             raise _over() from error
 
     def _names(self, state: TurnState, _: RunRow) -> tuple[str, ...]:

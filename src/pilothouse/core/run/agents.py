@@ -38,6 +38,9 @@ class ToolServer(msgspec.Struct, frozen=True, kw_only=True):
     command: tuple[str, ...]
     env: dict[str, str] = {}
 
+    def __repr__(self) -> str:
+        return f"ToolServer(name={self.name!r}, command={self.command!r}, env={sorted(self.env)!r})"
+
 
 class SessionStarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="session"):
     """The agent's own id of the conversation, by which it can be resumed."""
