@@ -252,18 +252,24 @@ def test_a_call_that_has_said_nothing_yet_is_told_to_ask_again_by_a_server_that_
     run(journey())
 
 
-def test_a_call_ends_when_the_key_is_revoked_that_made_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("revision", ["2025-11-25", STATELESS])
+def test_a_call_ends_when_the_key_is_revoked_that_made_it(revision: str, tmp_path: Path) -> None:
     async def journey() -> None:
         caller = FakeCaller(look=None)
         async with speaking(tmp_path, caller) as at, at.browser() as bob:
             bob.headers["x-api-key"] = await key_of(at, "bob", Scope.RUN)
-            body, headers = request("tools/call", "2025-11-25", name="look")
-            async with bob.stream("POST", "/mcp", json=body, headers=headers) as response:
-                await eventually(lambda: bool(caller.called))
-                (key,) = await at.services.keys.list("bob")
-                await at.services.keys.revoke(key.id)
-                caller.go_on.set()
-                assert await said(response) == []
+            body, headers = request("tools/call", revision, name="look")
+            asking = asyncio.create_task(bob.post("/mcp", json=body, headers=headers))
+            await eventually(lambda: bool(caller.called))
+            (key,) = await at.services.keys.list("bob")
+            await at.services.keys.revoke(key.id)
+            caller.go_on.set()
+            answered = await asking
+            if revision == STATELESS:
+                refusal(answered, 403, "denied")
+            else:  # a stream, which had begun
+                assert answered.text == ""
+            refusal(await bob.post("/mcp", json=body, headers=headers), 401, "invalid_key")
 
     run(journey())
 

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pilothouse.core.auth.principals import Principal
-from pilothouse.errors import BadInput, Unavailable
+from pilothouse.errors import BadInput, Denied, Unavailable
 from pilothouse.interfaces.http.guard import AGENTS_PATH, principal_of
 from pilothouse.interfaces.http.problems import Malformed, problem
 from pilothouse.interfaces.http.sse import OpenStreams
@@ -137,9 +137,7 @@ class _Spoken(Response):
             with streams.including(speaking):
                 await asyncio.wait((speaking,))
         if not started:
-            answer = problem(Unavailable("the server is stopping; ask again"), scope["path"])
-            answer.headers["retry-after"] = "1"
-            await answer(scope, receive, send)
+            await _cut_off(stands is None or stands(), scope["path"])(scope, receive, send)
         elif not ended:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -157,3 +155,11 @@ class _Spoken(Response):
             return message
 
         return read
+
+
+def _cut_off(stands: bool, path: str) -> Response:
+    if not stands:
+        return problem(Denied("what let you in was revoked meanwhile"), path)
+    answer = problem(Unavailable("the server is stopping; ask again"), path)
+    answer.headers["retry-after"] = "1"
+    return answer

@@ -17,7 +17,7 @@ from pilothouse.errors import Unavailable
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from pilothouse.interfaces.mcp.serving import Answering
+    from pilothouse.interfaces.mcp.serving import OneMessage
 
 
 class NotInstalled(Unavailable):
@@ -33,22 +33,22 @@ class McpDoor:
         """``version``: of this server, as clients are told it."""
         self._callers = callers
         self._version = version
-        self._answering: type[Answering] | None = None
+        self._application: type[OneMessage] | None = None
 
     async def __call__(self, principal: Principal, call_id: str, *, again: bool = False) -> ASGIApp:
         """Who answers one message, as the body of a request. ``call_id`` names the call that it may make; ``again``:
         a server before this one was asked for it, and its answer was lost. Raises ``NotInstalled`` without the SDK, and
         what ``callers`` raises."""
-        if self._answering is None:
-            self._answering = await asyncio.to_thread(_load)
-        return self._answering(self._callers(principal), principal, call_id, self._version, again=again)
+        if self._application is None:
+            self._application = await asyncio.to_thread(_load)
+        return self._application(self._callers(principal), principal, call_id, self._version, again=again)
 
 
-def _load() -> type[Answering]:
+def _load() -> type[OneMessage]:
     try:
-        from pilothouse.interfaces.mcp.serving import Answering  # noqa: PLC0415  # it imports an extra, slowly
+        from pilothouse.interfaces.mcp.serving import OneMessage  # noqa: PLC0415  # it imports an extra, slowly
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "mcp":
             raise
         raise NotInstalled("MCP needs a package that is not installed: pip install 'pilothouse[mcp]'") from None
-    return Answering
+    return OneMessage

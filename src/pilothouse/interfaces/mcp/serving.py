@@ -44,7 +44,7 @@ CODES: dict[type[PilothouseError], int] = {
 }
 
 
-class Answering:
+class OneMessage:
     """An ASGI application for one request: whatever message is in its body."""
 
     def __init__(
