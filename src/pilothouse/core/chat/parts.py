@@ -82,14 +82,19 @@ def spent(usage: Json, cost: object) -> Spent:
         return sum(value for name in names if type(value := usage.get(name)) is int and 0 < value <= _MOST_TOKENS)
 
     total = cost.get("total") if isinstance(cost, dict) else cost
-    believed = isinstance(total, int | float) and not isinstance(total, bool) and 0 <= total <= _MOST_COST
     return Spent(
         input_tokens=count("input_tokens"),
         output_tokens=count("output_tokens"),
         cached_tokens=count("cache_read_input_tokens", "cached_tokens", "cache_read_tokens"),
         model=str(usage.get("model") or ""),
-        cost=float(total) if believed else None,
+        cost=_cost(total),
     )
+
+
+def _cost(told: object) -> float | None:
+    if isinstance(told, bool) or not isinstance(told, int | float):
+        return None
+    return float(told) if 0 <= told <= _MOST_COST else None
 
 
 def json_in(text: str) -> Any:
