@@ -257,9 +257,9 @@ def test_calls_of_the_server_it_was_given_are_passed_over_but_counted() -> None:
     updates = Updates("/w", "ours_tools")
     begun = told(
         updates,
-        call("c1", title="ours_tools-make", kind="other"),
+        call("c1", title="ours_tools_make", kind="other"),
         more("c1", title="Making", rawInput={"a": 1}, status="in_progress"),
-        call("c2", title="ours_tools-make", kind="execute", status="in_progress"),
+        call("c2", title="ours_tools_make", kind="execute", status="in_progress"),
     )
     ended = told(
         updates,
@@ -268,23 +268,23 @@ def test_calls_of_the_server_it_was_given_are_passed_over_but_counted() -> None:
         more("c1", status="completed"),
     )
 
-    assert without_turns(begun) == [ToolStarted(call_id="c2", tool="execute", title="ours_tools-make")]
+    assert without_turns(begun) == [ToolStarted(call_id="c2", tool="execute", title="ours_tools_make")]
     assert ended == [ToolEnded(call_id="c2", tool="execute")]
     assert updates.sums == Usage(tool_calls=2)
-    told(updates, call("c3", title="ours_tools-make", status="in_progress"))
+    told(updates, call("c3", title="ours_tools_make", status="in_progress"))
     assert list(updates.close()) == []
 
 
 def test_a_call_does_not_become_one_of_the_servers_by_a_later_title() -> None:
     updates = Updates("/w", "ours_tools")
-    news = told(updates, call("c1", title="Task"), more("c1", title="ours_tools-make", status="in_progress"))
+    news = told(updates, call("c1", title="Task"), more("c1", title="ours_tools_make", status="in_progress"))
 
-    assert without_turns(news) == [ToolStarted(call_id="c1", tool="other", title="ours_tools-make")]
+    assert without_turns(news) == [ToolStarted(call_id="c1", tool="other", title="ours_tools_make")]
 
 
 def test_a_request_says_whether_it_is_certainly_for_what_it_was_given() -> None:
     meta = {"claudeCode": {"mcpServer": {"name": "ours_tools"}}}
-    for title, fields, given in (("mcp__ours_tools__make", {"_meta": meta}, True), ("ours_tools-make", {}, False)):
+    for title, fields, given in (("mcp__ours_tools__make", {"_meta": meta}, True), ("ours_tools_make", {}, False)):
         asked = ToolCallUpdate.model_validate({"toolCallId": title, "title": title, "kind": "other", **fields})
         wanted, news = Updates("/w", "ours_tools").asked(asked)
         assert wanted.given is given

@@ -16,42 +16,57 @@ def call(**fields: Any) -> ToolCallUpdate:
     return ToolCallUpdate.model_validate({"toolCallId": "c1", **fields})
 
 
-@pytest.mark.parametrize(
-    "title",
-    [
-        "mcp__ours_tools__make",
-        "ours_tools-make",
-        "ours_tools_make.it-2",
-        "make (ours_tools MCP Server)",
-        "Tool: ours_tools/make",
-    ],
-)
-def test_a_call_is_known_by_the_title_that_the_agents_program_gives_it(title: str) -> None:
-    assert OURS.is_call(call(title=title, kind="other"))
-    assert OURS.is_call(call(title=title))
-    assert not Served("").is_call(call(title=title))
-    assert not Served("tools").is_call(call(title=title))
+CLAUDE_SAYS = {"title": "x", "_meta": {"claudeCode": {"toolName": "mcp__ours_tools__make"}}}
+CODEX_SAYS = {"title": "Tool: ours_tools/make", "rawInput": {"server": "ours_tools", "tool": "make", "arguments": {}}}
+GEMINI_SAYS = {"title": "make (ours_tools MCP Server)", "kind": "other", "toolCallId": "mcp_ours_tools_make__1"}
 
 
 @pytest.mark.parametrize(
-    "fields",
+    ("titles", "fields"),
     [
-        {},
-        {"title": ""},
-        {"title": "ours_tools-make", "kind": "execute"},
-        {"title": "ours_tools-make the coffee"},
-        {"title": "run ours_tools-make"},
-        {"title": "ours_tools"},
-        {"title": "ours-make"},
-        {"title": "other_ours_tools_make"},
-        {"title": "ours_tools-make\n"},
-        {"title": "mcp__theirs__ours_tools__make"},
-        {"title": "make (ours_tools MCP Server) and more"},
-        {"title": "make", "rawInput": {"server": "ours_tools"}},
+        ("", CLAUDE_SAYS),
+        ("", CODEX_SAYS),
+        ("", {"title": "ours_tools_make_it_2", "kind": "other", "rawInput": {}}),
+        ("", {"title": "mcp__ours_tools__make"}),
+        ("copilot", {"title": "ours_tools-run", "kind": "execute", "rawInput": {}}),
+        ("copilot", {"title": "ours_tools-make", "kind": "edit", "rawInput": {"name": "run"}}),
+        ("gemini", GEMINI_SAYS),
     ],
 )
-def test_a_call_that_only_resembles_is_another(fields: dict[str, Any]) -> None:
-    assert not OURS.is_call(call(**fields))
+def test_a_call_is_known_by_what_the_agents_program_says_of_it(titles: str, fields: dict[str, Any]) -> None:
+    assert Served("ours_tools", titles).is_call(call(**fields))
+    assert not Served("tools", titles).is_call(call(**fields))
+    assert not Served("", titles).is_call(call(**fields))
+
+
+@pytest.mark.parametrize(
+    ("titles", "fields"),
+    [
+        ("", {}),
+        ("", {"title": ""}),
+        ("", {"title": "ours_tools_make", "kind": "execute"}),
+        ("", {"title": "ours_tools_make the coffee"}),
+        ("", {"title": "run ours_tools_make"}),
+        ("", {"title": "ours_tools"}),
+        ("", {"title": "ours_make"}),
+        ("", {"title": "other_ours_tools_make"}),
+        ("", {"title": "ours_tools_make\n"}),
+        ("", {"title": "mcp__theirs__ours_tools__make"}),
+        ("", {"title": "make (ours_tools MCP Server)"}),
+        ("", {"title": "mcp__ours_tools__make", "_meta": {"claudeCode": {"toolName": "Bash"}}}),
+        ("", {"title": "Tool: theirs/make", "rawInput": {"server": "ours_tools", "tool": "make"}}),
+        ("", {"title": "ours_tools_make", "rawInput": {"cmd": "ours_tools_make"}}),
+        ("copilot", {"title": "ours_tools-2-make", "rawInput": {}}),
+        ("copilot", {"title": "ours_tools_2-make", "rawInput": {}}),
+        ("copilot", {"title": "ours_tools-run", "kind": "execute", "rawInput": {"description": "ours_tools-run"}}),
+        ("gemini", {**GEMINI_SAYS, "toolCallId": "run_shell_command__1"}),
+        ("gemini", {**GEMINI_SAYS, "kind": "execute"}),
+        ("gemini", {**GEMINI_SAYS, "title": "other (ours_tools MCP Server)"}),
+        ("gemini", {**GEMINI_SAYS, "title": "make (ours_tools MCP Server) and more"}),
+    ],
+)
+def test_a_call_that_only_resembles_is_another(titles: str, fields: dict[str, Any]) -> None:
+    assert not Served("ours_tools", titles).is_call(call(**fields))
 
 
 CLAUDE = {"_meta": {"claudeCode": {"toolName": "mcp__ours_tools__make", "mcpServer": {"name": "ours_tools"}}}}

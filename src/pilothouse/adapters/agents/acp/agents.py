@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from pilothouse.adapters.agents.acp.driver import AcpAgent, Speech, wishes
 from pilothouse.adapters.agents.claude.driver import Claude
 from pilothouse.adapters.agents.codex.driver import Codex
-from pilothouse.adapters.agents.codex.reader import known_as as codex_known_as
 from pilothouse.adapters.agents.copilot.driver import Copilot
 from pilothouse.adapters.agents.driver import AgentWork, Facts
 from pilothouse.adapters.agents.gemini.driver import Gemini
@@ -50,6 +49,7 @@ def _copilot(work: AgentWork) -> Speech:
         login="run `copilot login`, or set COPILOT_GITHUB_TOKEN",
         says_errors=True,
         tools=work.tools.name if work.tools else "",
+        titles="copilot",
         hosts=launch.hosts,
     )
 
@@ -111,7 +111,7 @@ def _codex(work: AgentWork) -> Speech:
         model=model,
         login="run `codex login`, or set CODEX_API_KEY",
         meter="codex",
-        tools=codex_known_as(work.tools) if work.tools else "",
+        tools=known_as(work.tools) if work.tools else "",
         hosts=launch.hosts,
     )
 
@@ -161,6 +161,7 @@ def _gemini(work: AgentWork) -> Speech:
         auth="gemini-api-key",
         login="run `gemini` and log in, or set GEMINI_API_KEY",
         meter="gemini",
+        titles="gemini",
         tools=known_as(work.tools) if work.tools else "",
         hosts=launch.hosts,
     )

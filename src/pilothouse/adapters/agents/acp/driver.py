@@ -44,6 +44,7 @@ class Speech(msgspec.Struct, frozen=True, kw_only=True):
     tools: str = ""
     """What it calls the server of tools, where its arguments, variables or ``meta`` tell it of that: with more than
     the protocol has words for. Empty: the protocol does."""
+    titles: str = ""
     meta: dict[str, Any] = {}
     """As in ``Errand``."""
     hosts: tuple[str, ...] = ()
@@ -109,6 +110,7 @@ class AcpAgent:
             says_errors=speech.says_errors,
             login=speech.login,
             tools=speech.tools or (known_as(work.tools) if work.tools else ""),
+            titles=speech.titles,
             tools_command=() if speech.tools else sealed(work),
             meta=speech.meta,
         )

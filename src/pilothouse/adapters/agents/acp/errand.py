@@ -52,6 +52,8 @@ class Errand(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tools: str = ""
     """What it is told that the server of tools is called which it is given; empty: none. Somebody else tells of its
     calls."""
+    titles: str = ""
+    """How its program titles calls, by a name of ``served.TITLES``."""
     tools_command: tuple[str, ...] = ()
     """What starts that server; empty when the agent is told so in another way."""
     meta: dict[str, Any] = {}

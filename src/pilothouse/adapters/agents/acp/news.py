@@ -114,11 +114,11 @@ _ENDED = _Tool(told=True)
 
 class Updates:
     """Of one prompt. ``worktree`` is where the agent works: paths are told relative to it. ``server``: what it calls
-    the server of tools whose calls somebody else tells of."""
+    the server of tools whose calls somebody else tells of, ``titles`` as in ``Served``."""
 
-    def __init__(self, worktree: str, server: str = "") -> None:
+    def __init__(self, worktree: str, server: str = "", titles: str = "") -> None:
         self._worktree = worktree
-        self._served = Served(server)
+        self._served = Served(server, titles)
         self._tools: dict[str, _Tool] = {}
         self._in_round = False
         self._written: set[str] = set()

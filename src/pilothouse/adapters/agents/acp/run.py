@@ -50,7 +50,7 @@ class Run:
     def __init__(self, errand: Errand, tell: Callable[[Iterable[News]], None]) -> None:
         self._errand = errand
         self._tell = tell
-        self._updates = Updates(errand.worktree, errand.tools)
+        self._updates = Updates(errand.worktree, errand.tools, errand.titles)
         self._before: Usage | None = None
         """By the records of the agent, when the prompt was given; None before that."""
         self._used: list[Used] = []
