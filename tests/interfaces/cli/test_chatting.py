@@ -161,5 +161,5 @@ def test_why_nothing_comes_and_when_it_is_asked_again_is_a_line(capsys: pytest.C
     screen.show(Notice(kind="backend_retry"))
     screen.show(Notice(kind="of a newer server"))
     first, second = capsys.readouterr().err.splitlines()
-    assert first == "overloaded; asked again in 2.0s"
-    assert second == "it did not answer; asked again in a moment"
+    assert first == "asked again in 2.0s: overloaded"
+    assert second == "asked again in a moment: it did not answer"

@@ -470,6 +470,9 @@ def test_models_that_nobody_tells_of_are_a_failure_that_says_why(owner: FakeOwne
     assert why == f"nobody says which models answer in conversations: {problem}"
     assert agents.startswith("no agent tells which models it offers")
     assert say("models", "--json").code == 1
+    owner.answers[("GET", "/api/models")] = (200, {"models": [], "chatModels": [], "chatProblem": ""})
+    said = say("models")
+    assert (said.code, said.err.startswith("who answers in conversations does not tell")) == (1, True)
     owner.answers[("GET", "/api/models")] = (200, {"models": []})
     said = say("models", "claude")
     assert (said.code, said.err[:45]) == (1, "claude does not tell which models it offers; ")

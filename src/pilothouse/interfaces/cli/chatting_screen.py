@@ -140,7 +140,7 @@ def asked_again(data: Mapping[str, Any]) -> str:
     """Why nothing comes, and when it is tried again."""
     why, wait_ms = one_line(str(data.get("error") or "it did not answer")), data.get("waitMs")
     when = f"in {duration(wait_ms)}" if isinstance(wait_ms, int) else "in a moment"
-    return f"{why}; asked again {when}"
+    return f"asked again {when}: {why}"
 
 
 def brief(arguments: dict[str, Any]) -> str:

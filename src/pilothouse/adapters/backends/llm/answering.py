@@ -64,7 +64,7 @@ class Answering:
                 yield batch
 
     async def _answer(self, request: BackendRequest) -> AsyncGenerator[Sequence[BackendEvent]]:
-        model = self._named(request.model)
+        model = self._config.named(request.model)
         if errands := open_errands(request.blocks):
             async with aclosing(self._errands(request, model, errands, _taken(request), ())) as steps:
                 async for some in steps:
@@ -113,17 +113,15 @@ class Answering:
         async with aclosing(leg.said()) as events:
             async for some in events:
                 yield some
-        ends: list[BackendEvent] = [spent(leg.usage, leg.answered_by, self._priced)]
         called = [ToolBlock(id=one.id, name=one.name, arguments=one.arguments or {}) for one in hearing.own]
         if leg.reason is None:
-            yield ends  # it was cut off: the turn says so
-        elif called:
-            yield ends
+            return  # it was cut off: the turn says so
+        if called:
             async with aclosing(self._errands(request, model, called, taken, hearing.calls)) as steps:
                 async for some in steps:
                     yield some
         else:
-            yield [*ends, *self._ends(leg.reason, hearing.calls)]
+            yield list(self._ends(leg.reason, hearing.calls))
 
     def _ends(self, reason: FinishReason, calls: Sequence[str]) -> Iterator[BackendEvent]:
         if calls:
@@ -139,14 +137,14 @@ class Answering:
         self, request: BackendRequest, model: str, errands: Sequence[ToolBlock], taken: set[str], calls: Sequence[str]
     ) -> AsyncGenerator[Sequence[BackendEvent]]:
         """A step of each subagent; then the turn is to bring what they, and ``calls``, have waited for."""
-        work = Errands(request, partial(self._leg, model), self._priced, lambda error: str(self._failed(error, model)))
+        work = Errands(request, partial(self._leg, model), lambda error: str(self._failed(error, model)))
         async with aclosing(work.said(errands, taken)) as steps:
             async for some in steps:
                 yield some
         yield [Paused(checkpoint_id="", pending=(*calls, *work.waits_for))]
 
     def _leg(self, model: str, asked: list[ModelMessage], tools: list[ToolDefinition], hearing: Hearing) -> Leg:
-        return Leg(self._provider.model(model), self._provider.settings, asked, tools, hearing)
+        return Leg(self._provider.model(model), self._provider.settings, asked, tools, hearing, self._priced)
 
     # Making a conversation shorter.
 
@@ -197,7 +195,7 @@ class Answering:
 
     async def title(self, message: str, model: str) -> str:
         """Raises ``BackendFailed``."""
-        name = self._named(model)
+        name = self._config.named(model)
         try:
             text, _ = await self._text(_TITLE + message[:_TITLE_SOURCE], name)
         except Exception as error:
@@ -215,11 +213,6 @@ class Answering:
 
     def _takes(self, model: str) -> int:
         return self._config.context_tokens or self._context.get(model, 0)
-
-    def _named(self, model: str) -> str:
-        if name := model or self._config.model:
-            return name
-        raise BackendFailed("No model is chosen: set PILOTHOUSE_LLM_MODEL, or name one with the message")
 
     def _failed(self, error: Exception, model: str) -> BackendFailed:
         return error if isinstance(error, BackendFailed) else failure(error, self._config, model)

@@ -62,6 +62,7 @@ class LlmBackend:
         await self._open()
 
     async def call(self, request: BackendRequest) -> AsyncIterator[Sequence[BackendEvent]]:
+        self._config.named(request.model)  # what needs no library is said without waiting for it
         answering = await self._open()
         async with aclosing(hidden(answering.answer(request), self._secrets)) as batches:
             async for batch in batches:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pilothouse.errors import BadInput, Unavailable
+from pilothouse.errors import BackendFailed, BadInput, Unavailable
 
 OLLAMA = "http://127.0.0.1:11434/v1"
 PROVIDERS = ("openai", "openai-responses", "anthropic", "ollama")
@@ -40,6 +40,12 @@ class LlmConfig:
     @property
     def key(self) -> str:
         return self.api_key or KEYLESS
+
+    def named(self, model: str) -> str:
+        """``model``, or what is asked where that is empty. Raises ``BackendFailed`` when no model is chosen."""
+        if name := model or self.model:
+            return name
+        raise BackendFailed("No model is chosen: set PILOTHOUSE_LLM_MODEL, or name one with the message")
 
     def hidden(self, text: str) -> str:
         """``text`` without the key."""

@@ -39,6 +39,8 @@ def models(
         print()
     elif problem := found.get("chatProblem"):
         note(f"nobody says which models answer in conversations: {problem}")
+    elif agent is None:
+        note("who answers in conversations does not tell which models there are")
     rows = (
         (
             model["id"],

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from pilothouse import app as wiring
+from pilothouse.interfaces.cli.door import note
 from pilothouse.interfaces.cli.options import AsJson, DataDir
 from pilothouse.interfaces.cli.printing import print_json
 
@@ -35,6 +36,8 @@ def serve(
             sys.stdout.flush()  # who reads a pipe waits for it
         else:
             print(url, flush=True)
+            if sys.stdout.isatty():
+                note("it logs a browser in, once; Ctrl-C ends the server")
         if not no_open:
             webbrowser.open(url)
 
