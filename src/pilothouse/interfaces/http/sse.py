@@ -25,7 +25,6 @@ KEEPALIVE = b": keepalive\n\n"
 _WRITE = 64 << 10
 """Bytes of one write, about: more would only lie in this process' buffers."""
 
-
 _SHARES = 16
 """After so many writes others have their turn, however much of a stream is there already."""
 
@@ -116,7 +115,7 @@ def frame(data: bytes, id: str | int | None = None, event: str = "") -> bytes:
 
 
 def writes(frames: list[bytes]) -> Iterable[bytes]:
-    """Frames joined into few writes."""
+    """What is to be sent, joined into few writes; what comes in one piece is not taken apart."""
     return frames if len(frames) < 2 else _joined(frames)
 
 
