@@ -120,8 +120,12 @@ def test_a_stop_leaves_neither_agent_nor_bridge(machine: Machine) -> None:
         body = {"message": "Go", "workspace": str(machine.workspace)}
         with reading(client, "POST", CHAT, body) as reader:
             reader.until("approval_required")
-            assert len(machine.bridges()) == 1
+            bridges = machine.bridges()
+            assert len(bridges) == 1
             turn_id = reader.shown[0]["streamId"]
+            token = f"pa_{turn_id}".encode()
+            holding = [one.pid for one in living() if token in one.environ or token in one.command.encode()]
+            assert holding == bridges, "what lets it in is the bridge's alone"
             assert client.post("/api/copilot/chat/abort", json={"streamId": turn_id}).status_code == 200
             reader.to_the_end()
         assert end_of(reader.shown)["type"] in {"done", "error"}
