@@ -16,7 +16,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from pilothouse.adapters.backends.llm.conversation import lane_of
 from pilothouse.adapters.backends.llm.hearing import Hearing
-from pilothouse.adapters.backends.llm.leg import Leg, Priced, definition, spent
+from pilothouse.adapters.backends.llm.leg import Leg, definition
 from pilothouse.core.chat.backend import BackendEvent, LaneClosed, LaneOpened, ToolAnswered
 from pilothouse.core.chat.calls import CallStatus, RunBy
 from pilothouse.core.chat.message import Block, ToolBlock
@@ -67,12 +67,9 @@ def open_errands(blocks: Sequence[Block]) -> list[ToolBlock]:
 class Errands:
     """Subagents at work, for one request of the turn. ``waits_for``: calls that they wait for, when it is over."""
 
-    def __init__(
-        self, request: BackendRequest, leg_of: LegOf, priced: Priced, failed: Callable[[Exception], str]
-    ) -> None:
+    def __init__(self, request: BackendRequest, leg_of: LegOf, failed: Callable[[Exception], str]) -> None:
         self._request = request
         self._leg_of = leg_of
-        self._priced = priced
         self._failed = failed
         self.waits_for: list[str] = []
 
@@ -119,7 +116,6 @@ class Errands:
         async with aclosing(leg.said()) as events:
             async for some in events:
                 yield some
-        yield (spent(leg.usage, leg.answered_by, self._priced),)
         if leg.reason is None:
             raise BackendFailed("the model stopped before it had finished")
         if leg.hearing.calls:

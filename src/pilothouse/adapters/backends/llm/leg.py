@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.messages import FinishReason, ModelMessage
@@ -34,13 +34,15 @@ class Leg:
     asked: list[ModelMessage]
     tools: list[ToolDefinition]
     hearing: Hearing
+    priced: Priced
     text: str = ""
     reason: FinishReason | None = None
-    usage: RequestUsage = field(default_factory=RequestUsage)
-    answered_by: str = ""
+    _told: Spent | None = None
+    """What was told of what it uses: sums."""
 
     async def said(self) -> AsyncGenerator[Sequence[BackendEvent]]:
-        """Ask. Raises what the library does where that says what is wrong, else ``Odd``."""
+        """Ask; what was used is told as soon as it is known, as it may be ended before it has answered. Raises what the
+        library does where that says what is wrong, else ``Odd``."""
         request = model_request_stream(
             self.model,
             self.asked,
@@ -51,13 +53,30 @@ class Leg:
             async with request as stream:
                 async for event in stream:
                     cut = stream.finish_reason is not None and reason_of(stream) in (None, "length")
-                    if events := list(self.hearing.hear(event, cut=cut)):
+                    events = list(self.hearing.hear(event, cut=cut))
+                    if self._told is None and _count(stream.usage.input_tokens):
+                        events += self._used(stream.usage, stream.model_name)
+                    if events:
                         self.text += "".join(one.text for one in events if isinstance(one, Said))
                         yield events
                 answer = stream.get()
-            self.reason, self.usage = reason_of(stream), answer.usage
-            named: object = answer.model_name
-            self.answered_by = named if named and isinstance(named, str) else self.model.model_name
+            self.reason = reason_of(stream)
+            yield self._used(answer.usage, answer.model_name)
+
+    def _used(self, usage: RequestUsage, named: object) -> list[Spent]:
+        """What has not been told of it yet."""
+        used = spent(usage, named if named and isinstance(named, str) else self.model.model_name, self.priced)
+        told, self._told = self._told, used
+        if told is None:
+            return [used]
+        rest = Spent(
+            input_tokens=max(0, used.input_tokens - told.input_tokens),
+            output_tokens=max(0, used.output_tokens - told.output_tokens),
+            cached_tokens=max(0, used.cached_tokens - told.cached_tokens),
+            model=used.model,
+            cost=None if used.cost is None else max(0.0, used.cost - (told.cost or 0.0)),
+        )
+        return [rest] if rest.input_tokens or rest.output_tokens or rest.cached_tokens or rest.cost else []
 
 
 def reason_of(stream: StreamedResponse) -> FinishReason | None:
