@@ -441,6 +441,22 @@ def test_a_run_that_waits_is_shown_with_the_command_that_answers(owner: FakeOwne
     ]
 
 
+@pytest.mark.parametrize(
+    ("lifecycle", "last"),
+    [
+        ("FAILED", f"next   pilothouse runs retry {OTHER_ID[:13]} --follow"),
+        ("STOPPED", f"next   pilothouse runs resume {OTHER_ID[:13]} --follow"),
+        ("SUCCEEDED", "error  it broke"),
+    ],
+)
+def test_a_run_that_came_to_no_good_end_says_how_it_goes_on(
+    owner: FakeOwner, say: Say, lifecycle: str, last: str
+) -> None:
+    row = {"id": OTHER_ID, "name": "hi", "kind": "turn", "lifecycle": lifecycle, "counts": {}, "error": "it broke"}
+    owner.answers[("GET", f"/api/runs/{OTHER_ID}")] = (200, {**row, "waits": []})
+    assert say("runs", "show", OTHER_ID).out.splitlines()[-1] == last
+
+
 def test_what_waits_under_no_such_name_or_several_times_is_refused(owner: FakeOwner, say: Say) -> None:
     owner.answers[("GET", "/api/approvals")] = (
         200,

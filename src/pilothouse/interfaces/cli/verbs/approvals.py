@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import Annotated
 
@@ -46,6 +47,8 @@ def list_approvals(as_json: AsJson = False, data_dir: DataDir = None) -> None:
                 ("answers", ", ".join(wait["options"])),
             )
         )
+    if found["approvals"] and sys.stdout.isatty():
+        note("`pilothouse approvals answer ID ANSWER` answers one; the beginning of its id will do")
 
 
 @app.command()

@@ -23,6 +23,8 @@ app = typer.Typer(
 )
 
 
+_GO_ON = {"FAILED": "retry", "PARTIAL": "retry", "STOPPED": "resume", "PAUSED": "resume"}
+
 Follow = Annotated[
     bool, typer.Option("--follow", "-f", help="Follow it to its end: a plan's progress, or an answer as it comes.")
 ]
@@ -68,6 +70,7 @@ def show(run: RunId, as_json: AsJson = False, data_dir: DataDir = None) -> None:
             ("parts", counted(row["counts"])),
             ("error", one_line(row["error"] or "")),
             *(line for wait in row["waits"] for line in _waiting(wait)),
+            ("next", _next(row)),
         )
     )
 
@@ -160,6 +163,12 @@ def takeover(run: RunId, as_json: AsJson = False, data_dir: DataDir = None) -> N
 def release(run: RunId, as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """Give the controls of a task run back."""
     _control(run, "release", as_json, data_dir)
+
+
+def _next(row: dict[str, Any]) -> str:
+    """The command that goes on with what came to no good end."""
+    verb = _GO_ON.get(row["lifecycle"])
+    return f"pilothouse runs {verb} {short(row['id'])} --follow" if verb else ""
 
 
 def _waiting(wait: dict[str, Any]) -> Iterator[tuple[str, str]]:
