@@ -88,6 +88,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
     from pilothouse.engine.services import Services
     from pilothouse.engine.shell_tool import end_left_over, shell_tools
     from pilothouse.engine.supervisor import Driven, supervising
+    from pilothouse.engine.tool_journal import ToolJournal
     from pilothouse.engine.tools import ToolRegistry
     from pilothouse.engine.turn_effects import TurnEffects
     from pilothouse.engine.workflows import Workflows
@@ -112,7 +113,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
         secret = await asyncio.to_thread(kept_secret, data_dir / "agent-tokens.key", SECRET_BYTES)
         git = GitAdapter()
         logs = FileLogStore(executor.outputs)
-        tools = ToolRegistry(secrets=credentials, complete=False)
+        tools = ToolRegistry(secrets=credentials, complete=False, journal=ToolJournal(logs, clock, ids))
         host = HostEnvironment(os.environ, (config.api_key_env for config in settings.agent_configs.values()))
         shells = LocalShells(host, data_dir=data_dir, private=private_dir(data_dir / "shell"))
         chat_kind, chat_documents, chat_turns = TurnKind(), ChatDocuments(store, clock), ChatTurns(store)

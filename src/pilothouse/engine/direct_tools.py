@@ -17,6 +17,7 @@ from pilothouse.core.tools.policy import Mode
 from pilothouse.core.tools.spec import Permit, ToolAnswer, ToolContext, ToolSpec
 from pilothouse.engine.chat_values import ChatView
 from pilothouse.engine.chats import Chats
+from pilothouse.engine.tool_journal import Call
 from pilothouse.engine.tools import ToolRegistry
 from pilothouse.errors import Denied, NotFound
 
@@ -43,12 +44,14 @@ class DirectTools:
         chat_id: str | None = None,
         call_id: str = "",
         workflow_id: str | None = None,
+        door: str = "mcp",
     ) -> ToolAnswer:
         """Run a tool, in the mode, with the permits and on the workflow and the workspace of a chat where one is named;
-        for no longer than a turn would.
+        for no longer than a turn would. The call is recorded before it has an effect, and its end after; ``door`` is
+        how it came in.
 
         Raises ``NotFound`` for a chat or a tool, ``Denied`` for a tool that is not permitted, ``NeedsScope`` for one
-        that a person would be asked about."""
+        that a person would be asked about, ``StoreFailed`` where it cannot be recorded: then nothing was done."""
         chat = await self._chats.get(chat_id, principal) if chat_id is not None else ChatView(id="", owner="")
         mode = chat.mode or Mode.CHAT
         offered = self._offered(name, self._tools.offered(mode, chat.permits, await self._chats.permits(principal)))
@@ -64,6 +67,22 @@ class DirectTools:
             workflow_id=workflow_id or chat.workflow_id or "",
             workspace=chat.workspace or "",
         )
+        if self._tools.journal is None:
+            return await self._run(name, arguments, context, offered)
+        call = Call(
+            owner=principal.name,
+            door=door,
+            tool=name,
+            arguments=await self._tools.hidden(principal.name, arguments),
+            chat_id=chat.id,
+            call_id=call_id,
+            key_id=principal.key_id,
+        )
+        async with self._tools.journal.recorded(call) as recording:
+            recording.answer = await self._run(name, arguments, context, offered)
+        return recording.answer
+
+    async def _run(self, name: str, arguments: Mapping[str, Any], context: ToolContext, offered: Offered) -> ToolAnswer:
         seconds = offered.timeout_ms / 1000
         try:
             async with asyncio.timeout(seconds):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Protocol
 
 import msgspec
@@ -20,6 +20,7 @@ from pilothouse.core.tools.parameters import Parameters, read, schema_of
 from pilothouse.core.tools.spec import ToolAnswer, ToolContext, ToolSpec, Touches
 from pilothouse.engine.chat_ports import Tool
 from pilothouse.engine.ports import Executor, Ids, LogStore
+from pilothouse.engine.undisturbed import undisturbed
 from pilothouse.errors import BadInput, ExecutorFailed
 
 LONGEST_S = 900
@@ -109,14 +110,14 @@ class ShellTool:
             )
             return await self._answered(await self._ended(command, key), key)
         finally:
-            await _undisturbed(self._forget(key))
+            await undisturbed(self._forget(key))
 
     async def _ended(self, command: Command, key: str) -> Exit:
         try:
             await self._executor.start(msgspec.structs.replace(command, grace_ms=_GRACE_MS), key)
             return await _followed(self._executor, key)
         except BaseException:  # cancelled, or the executor fails: it must not run on with nobody looking
-            await _undisturbed(end_for_certain(self._executor, key))
+            await undisturbed(end_for_certain(self._executor, key))
             raise
 
     async def _answered(self, exit: Exit, key: str) -> ToolAnswer:
@@ -205,21 +206,6 @@ async def _followed(executor: Executor, key: str) -> Exit:
             if isinstance(item, Exit):
                 return item
     return Exit(reason=ExitReason.LOST)
-
-
-async def _undisturbed(work: Coroutine[Any, Any, None]) -> None:
-    """See something bounded through although we are being cancelled, perhaps several times; then be cancelled."""
-    task = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        task.exception()  # looked at, so that nobody complains
-        raise cancelled
-    task.result()
 
 
 def _plain(data: bytes) -> str:

@@ -19,6 +19,7 @@ from pilothouse.core.tools.policy import Rules, permit_of
 from pilothouse.core.tools.secrets import Hider, names_in, resolve
 from pilothouse.core.tools.spec import ToolAnswer, ToolContext, ToolSpec
 from pilothouse.engine.chat_ports import Tool
+from pilothouse.engine.tool_journal import ToolJournal
 from pilothouse.errors import PilothouseError, Unavailable
 
 log = logging.getLogger(__name__)
@@ -52,8 +53,16 @@ class ToolRegistry:
     """All tools there are. Some work with what is only there when runs are driven already: until ``complete`` is
     called, whoever runs a tool waits."""
 
-    def __init__(self, tools: Iterable[Tool] = (), secrets: Secrets | None = None, *, complete: bool = True) -> None:
-        """Raises ``ValueError`` for a name that is taken."""
+    def __init__(
+        self,
+        tools: Iterable[Tool] = (),
+        secrets: Secrets | None = None,
+        *,
+        complete: bool = True,
+        journal: ToolJournal | None = None,
+    ) -> None:
+        """``journal``: where calls outside any turn are recorded. Raises ``ValueError`` for a name that is taken."""
+        self.journal = journal
         self._tools: dict[str, Tool] = {}
         self._secrets: Secrets = secrets or NoSecrets()
         self._complete = asyncio.Event()
@@ -114,6 +123,10 @@ class ToolRegistry:
             extra = {"tool": name, "run_id": context.turn_id}
             log.error("tool.crashed\n%s", hider.text(trace) if hider else trace, extra=extra)
             return _refusal(f"internal error in {name}: {type(error).__name__}: {error}", hider)
+
+    async def hidden(self, owner: str, value: Any) -> Any:
+        """A JSON value without what an owner wants hidden, as far as that can be read."""
+        return Hider(await self._values(owner, needed=False)).hide(value)
 
     async def _values(self, owner: str, *, needed: bool) -> Mapping[str, str]:
         """The values of an owner. A call that needs none goes on without where they cannot be read, or not soon: then

@@ -52,6 +52,7 @@ ALONE = {
     "POST /api/copilot/auto-allowed-tools",
     "DELETE /api/copilot/auto-allowed-tools",
     "GET /api/tools",
+    "GET /api/tools/calls",
     "GET /api/commands",
     "GET /api/agents",
     "GET /api/models",

@@ -14,9 +14,12 @@ from tests.interfaces.http.test_plans import refusal
 from tests.support.services import happened
 from tests.support.tools import TestTool
 
+from pilothouse.adapters.system.ids import Uuid7Ids
 from pilothouse.core.auth.principals import Kind, Principal, Scope
 from pilothouse.core.chat.backend import Paused, ToolCalled
 from pilothouse.engine.chat_values import Send
+from pilothouse.engine.tool_journal import ToolJournal
+from pilothouse.engine.tools import ToolRegistry
 
 CONFIRM = "/api/copilot/confirm"
 ALLOWED = "/api/copilot/auto-allowed-tools"
@@ -205,6 +208,41 @@ def test_a_tool_that_a_client_runs_takes_no_longer_than_in_a_turn() -> None:
         async with inside(world) as at:
             answered = (await at.client.post("/api/copilot/execute-tool", json={"toolName": "hang"})).json()
             assert (answered["success"], answered["error"]) == (False, "hang took longer than 0.02 s")
+
+    run(journey())
+
+
+def test_calls_outside_conversations_are_recorded_without_secrets_for_whoever_made_them() -> None:
+    async def journey() -> None:
+        class Values:
+            async def values(self, owner: str) -> dict[str, str]:
+                return {"TOKEN": "s3cret-value"} if owner == "ann" else {}
+
+        world = talking()
+        registry = ToolRegistry(secrets=Values(), journal=ToolJournal(world.logs, world.clock, Uuid7Ids()))
+        for spec in world.tools.specs():
+            tool = world.tools.get(spec.name)
+            assert tool is not None
+            registry.add(tool)
+        world.tools = registry
+        route = "/api/copilot/execute-tool"
+        async with (
+            inside(world) as at,
+            await keyed(at, "ann", Scope.RUN) as ann,
+            await keyed(at, "bob", Scope.RUN) as bob,
+        ):
+            await ann.post(route, json={"toolName": "look", "params": {"a": "s3cret-value"}, "toolCallId": "t"})
+            await ann.post(route, json={"toolName": "break"})
+            refusal(await ann.post(route, json={"toolName": "touch"}), 403, "needs_scope")
+            calls = (await ann.get("/api/tools/calls")).json()["calls"]
+            assert [(one["tool"], one["status"], one["door"]) for one in calls] == [
+                ("break", "error", "execute-tool"),
+                ("look", "success", "execute-tool"),
+            ]
+            assert (calls[1]["arguments"], calls[1]["callId"], calls[1]["owner"]) == ({"a": "{{TOKEN}}"}, "t", "ann")
+            assert calls[0]["error"] == "it is stuck"
+            assert len((await ann.get("/api/tools/calls?limit=1")).json()["calls"]) == 1
+            assert (await bob.get("/api/tools/calls")).json() == {"calls": []}
 
     run(journey())
 

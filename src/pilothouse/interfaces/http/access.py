@@ -75,6 +75,7 @@ ROUTES: Mapping[str, Action] = MappingProxyType(
         "POST /api/copilot/tools/mark-complete": Action.SEND,
         "GET /api/copilot/models": Action.READ_SERVER,
         "GET /api/tools": Action.READ_TOOLS,
+        "GET /api/tools/calls": Action.READ_CHATS,
         "GET /api/commands": Action.READ_SERVER,
         "GET /api/runs": Action.READ_RUNS,
         "GET /api/runs/{run_id}": Action.READ_RUNS,

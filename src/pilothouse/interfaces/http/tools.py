@@ -15,6 +15,7 @@ from pilothouse.core.chat.request import ToolReport
 from pilothouse.core.tools.spec import Permit, ToolAnswer
 from pilothouse.engine.direct_tools import DirectTools
 from pilothouse.engine.services import Services
+from pilothouse.engine.tool_journal import MOST
 from pilothouse.errors import NotFound
 from pilothouse.interfaces.http.chat_bodies import AllowTool, ConfirmTool, ExecuteTool, MarkComplete
 from pilothouse.interfaces.http.describe import answer
@@ -29,6 +30,16 @@ _TOOL: dict[str, Any] = {
     "touches": "nothing",
 }
 _EXECUTED = {"success": True, "toolCallId": "tc_001", "toolName": "list_workflows", "result": {"workflows": []}}
+_CALL = {
+    "id": "0192f0c1-…",
+    "at": 1767225600000,
+    "endedAt": 1767225600120,
+    "owner": "ann",
+    "door": "execute-tool",
+    "tool": "list_workflows",
+    "arguments": {},
+    "status": "success",
+}
 _ALLOWED = {"success": True, "autoAllowedTools": ["write_file"]}
 
 
@@ -40,6 +51,15 @@ def make_tools(services: Services, flags: ChatFlags) -> APIRouter:
     async def list_tools() -> Response:
         """Every tool that turns can be offered."""
         return Json({"tools": [msgspec.to_builtins(spec) for spec in services.tools.specs()]})
+
+    @router.get("/tools/calls", responses=answer({"calls": [_CALL]}))
+    async def list_calls(request: Request, limit: Annotated[int, Query(ge=1, le=MOST)] = 100) -> Response:
+        """The last calls that this user made outside any conversation, newest first: over `execute-tool` and MCP. What
+        conversations and plans did is in the log of their runs. `status` is `executing`, `success`, `error`, or
+        `interrupted` where nobody knows what became of it."""
+        journal = services.tools.journal
+        found = await journal.calls(principal_of(request).name, limit) if journal is not None else []
+        return Json({"calls": msgspec.to_builtins(found)})
 
     @router.post(
         "/copilot/confirm",
@@ -99,6 +119,7 @@ def make_tools(services: Services, flags: ChatFlags) -> APIRouter:
             chat_id=body.chat_id,
             call_id=body.tool_call_id or "",
             workflow_id=body.workflow_id,
+            door="execute-tool",
         )
         return _executed(body, done)
 
