@@ -12,6 +12,8 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.types import ASGIApp, Receive, Send
+from starlette.types import Scope as AsgiScope
 from tests.interfaces.http.doors import Sent, Served, events, eventually, inside, run, served
 from tests.interfaces.http.keyed import key_of, keyed
 from tests.interfaces.http.test_plans import refusal
@@ -220,30 +222,40 @@ def test_who_hangs_up_leaves_nothing_behind(revision: str, tmp_path: Path) -> No
     run(journey())
 
 
+@pytest.mark.parametrize("meta", [{}, {"progressToken": 1}], ids=["silent", "told"])
 @pytest.mark.parametrize("revision", ["2025-11-25", STATELESS])
-def test_a_server_that_stops_ends_calls_that_wait(revision: str, tmp_path: Path) -> None:
+def test_a_server_that_stops_ends_calls_that_wait_and_says_to_ask_again(
+    revision: str, meta: dict[str, Any], tmp_path: Path
+) -> None:
     async def journey() -> None:
         caller = FakeCaller(look=None)
         async with speaking(tmp_path, caller) as at:
-            body, headers = request("tools/call", revision, name="look", _meta={"progressToken": 1})
-            async with at.client.stream("POST", "/mcp", json=body, headers=headers) as response:
-                stream = events(response)
-                await anext(stream)
-                at.stop.set()
-                assert not [sent async for sent in stream if isinstance(sent, Sent) and "result" in sent.data]
+            body, headers = request("tools/call", revision, name="look", _meta=meta)
+            asking = asyncio.create_task(at.client.post("/mcp", json=body, headers=headers))
+            await eventually(lambda: bool(caller.called))
+            at.stop.set()
+            answer = (await said(await asking))[-1]
+            assert (answer["id"], answer["error"]["data"]) == (7, {"code": "unavailable"})
             await asyncio.wait_for(at.task, PATIENCE_S)
             assert len(caller.left) == 1
 
     run(journey())
 
 
-def test_a_call_that_has_said_nothing_yet_is_told_to_ask_again_by_a_server_that_stops(tmp_path: Path) -> None:
+def test_what_does_not_end_when_the_server_stops_is_cut_off(tmp_path: Path) -> None:
     async def journey() -> None:
-        caller = FakeCaller(look=None)
-        async with speaking(tmp_path, caller) as at:
-            body, headers = request("tools/call", STATELESS, name="look")
-            asking = asyncio.create_task(at.client.post("/mcp", json=body, headers=headers))
-            await eventually(lambda: bool(caller.called))
+        began = asyncio.Event()
+
+        async def stuck(principal: Principal, call_id: str, ending: asyncio.Event, *, again: bool) -> ASGIApp:
+            async def app(scope: AsgiScope, receive: Receive, send: Send) -> None:
+                began.set()
+                await asyncio.get_running_loop().create_future()
+
+            return app
+
+        async with served(tmp_path, mcp=stuck) as at:
+            asking = asyncio.create_task(at.client.post("/mcp", json={}, headers=BOTH))
+            await began.wait()
             at.stop.set()
             answered = await asking
             refusal(answered, 503, "unavailable")
@@ -321,7 +333,7 @@ def test_an_agents_calls_are_in_its_turn_whoever_was_asked_before() -> None:
         async def send(message: Any) -> None:
             sent.append(message)
 
-        app = await door(agent, "c", again=True)
+        app = await door(agent, "c", asyncio.Event(), again=True)
         encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
         encoded.append((b"content-type", b"application/json"))
         await app({"type": "http", "method": "POST", "path": "/mcp", "headers": encoded}, receive, send)

@@ -25,6 +25,9 @@ CALL_ID = "Pilothouse-Call-Id"
 AGAIN = "Pilothouse-Call-Again"
 """Says that a server before this one was asked the same, and its answer was lost."""
 
+_LAST_WORD_S = 1.0
+"""How long what is told to end may take to say so."""
+
 _CALL_ID = re.compile(r"[!-~]{1,128}")
 _LISTED = {"jsonrpc": "2.0", "id": 1, "result": {"tools": []}}
 _BODY = {
@@ -75,13 +78,13 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
 class Speaker(Protocol):
     """Who answers MCP."""
 
-    async def __call__(self, principal: Principal, call_id: str, *, again: bool = False) -> ASGIApp:
-        """An application for one request. ``again``: of a server before this one its answer was lost. Raises
-        ``Unavailable``, ``Denied``."""
+    async def __call__(self, principal: Principal, call_id: str, ending: asyncio.Event, *, again: bool) -> ASGIApp:
+        """An application for one request; once ``ending`` is set, whoever waits is to be told to ask again. ``again``:
+        of a server before this one the answer was lost. Raises ``Unavailable``, ``Denied``."""
         ...
 
 
-async def _nobody(principal: Principal, call_id: str, *, again: bool = False) -> ASGIApp:
+async def _nobody(principal: Principal, call_id: str, ending: asyncio.Event, *, again: bool) -> ASGIApp:
     raise Unavailable("this server does not speak MCP")
 
 
@@ -100,8 +103,9 @@ def make_mcp(speaker: Speaker | None) -> APIRouter:
             body = await request.body()  # here, where one that is too large is still refused
         except ClientDisconnect:
             raise Malformed("the body broke off") from None
-        app = await speak(principal_of(request), call_id, again=AGAIN in request.headers)
-        return _Spoken(app, body)
+        ending = asyncio.Event()
+        app = await speak(principal_of(request), call_id, ending, again=AGAIN in request.headers)
+        return _Spoken(app, body, ending)
 
     return router
 
@@ -110,11 +114,12 @@ class _Spoken(Response):
     """What an application answers to a body that was read; ended with the other streams of the server, or when what
     let the client in is revoked."""
 
-    def __init__(self, app: ASGIApp, body: bytes) -> None:
+    def __init__(self, app: ASGIApp, body: bytes, ending: asyncio.Event) -> None:
         self.status_code = HTTPStatus.OK
         self.background = None
         self._app = app
         self._body = body
+        self._ending = ending
         self.init_headers()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -134,8 +139,13 @@ class _Spoken(Response):
 
         async with asyncio.TaskGroup() as group:
             speaking = group.create_task(self._speak(scope, self._read_again(receive), said))
-            with streams.including(speaking):
-                await asyncio.wait((speaking,))
+            served = group.create_task(_for_ever())
+            with streams.including(served):
+                await asyncio.wait((speaking, served), return_when=asyncio.FIRST_COMPLETED)
+            served.cancel()
+            self._ending.set()
+            await asyncio.wait((speaking,), timeout=_LAST_WORD_S)
+            speaking.cancel()
         if not started:
             await _cut_off(stands is None or stands(), scope["path"])(scope, receive, send)
         elif not ended:
@@ -155,6 +165,10 @@ class _Spoken(Response):
             return message
 
         return read
+
+
+async def _for_ever() -> None:
+    await asyncio.get_running_loop().create_future()
 
 
 def _cut_off(stands: bool, path: str) -> Response:

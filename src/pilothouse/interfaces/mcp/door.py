@@ -35,13 +35,14 @@ class McpDoor:
         self._version = version
         self._application: type[OneMessage] | None = None
 
-    async def __call__(self, principal: Principal, call_id: str, *, again: bool = False) -> ASGIApp:
-        """Who answers one message, as the body of a request. ``call_id`` names the call that it may make; ``again``:
-        a server before this one was asked for it, and its answer was lost. Raises ``NotInstalled`` without the SDK, and
-        what ``callers`` raises."""
+    async def __call__(self, principal: Principal, call_id: str, ending: asyncio.Event, *, again: bool) -> ASGIApp:
+        """Who answers one message, as the body of a request. ``call_id`` names the call that it may make, which nobody
+        waits for any more once ``ending`` is set; ``again``: a server before this one was asked for it, and its answer
+        was lost. Raises ``NotInstalled`` without the SDK, and what ``callers`` raises."""
         if self._application is None:
             self._application = await asyncio.to_thread(_load)
-        return self._application(self._callers(principal), principal, call_id, self._version, again=again)
+        caller = self._callers(principal)
+        return self._application(caller, principal, call_id, ending, version=self._version, again=again)
 
 
 def _load() -> type[OneMessage]:

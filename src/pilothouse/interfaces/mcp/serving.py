@@ -6,7 +6,9 @@ Owns the one translation from errors to MCP. Imports the SDK, so that only the d
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Awaitable
 
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -24,8 +26,8 @@ from mcp.types import (
 from starlette.types import Receive, Scope, Send
 
 from pilothouse.core.auth.principals import Kind, Principal
-from pilothouse.engine.tool_callers import ToolCaller
-from pilothouse.errors import BadInput, Denied, NotFound, PilothouseError, Refused
+from pilothouse.engine.tool_callers import ToolCaller, ToolOutcome
+from pilothouse.errors import BadInput, Denied, NotFound, PilothouseError, Refused, Unavailable
 from pilothouse.interfaces.mcp.tools import failure, result, tool
 
 log = logging.getLogger(__name__)
@@ -48,12 +50,21 @@ class OneMessage:
     """An ASGI application for one request: whatever message is in its body."""
 
     def __init__(
-        self, caller: ToolCaller, principal: Principal, call_id: str, version: str, *, again: bool = False
+        self,
+        caller: ToolCaller,
+        principal: Principal,
+        call_id: str,
+        ending: asyncio.Event,
+        *,
+        version: str,
+        again: bool,
     ) -> None:
+        """See ``McpDoor``."""
         self._caller = caller
         self._remembers = principal.kind is Kind.AGENT
         """Its calls are in the log of its turn."""
         self._call_id = call_id
+        self._ending = ending
         self._version = version
         self._again = again
 
@@ -90,11 +101,25 @@ class OneMessage:
             if self._again and not self._remembers and not await self._repeatable(params.name):
                 lost = f"the server was restarted while {params.name} was executed"
                 return failure(f"{lost}. It may have taken effect all the same: look before you call it again.")
-            return result(await self._caller.call(self._call_id, params.name, params.arguments or {}, tell))
+            call = self._caller.call(self._call_id, params.name, params.arguments or {}, tell)
+            return result(await self._unless_ending(call))
         except BadInput as error:
             return failure(str(error))  # no error of the protocol: models can mend it
         except Exception as error:
             raise _translated(error) from error
+
+    async def _unless_ending(self, call: Awaitable[ToolOutcome]) -> ToolOutcome:
+        """Raises ``Unavailable`` when the server stops first; then the call has ended too."""
+        calling, ending = asyncio.ensure_future(call), asyncio.ensure_future(self._ending.wait())
+        try:
+            await asyncio.wait((calling, ending), return_when=asyncio.FIRST_COMPLETED)
+            if calling.done():
+                return calling.result()
+        finally:
+            calling.cancel()
+            ending.cancel()
+            await asyncio.wait((calling, ending))
+        raise Unavailable("the server is stopping; ask again")
 
     async def _repeatable(self, name: str) -> bool:
         return any(spec.repeatable for spec in await self._caller.offered() if spec.name == name)
