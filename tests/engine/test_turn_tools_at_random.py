@@ -126,6 +126,8 @@ class Story:
                     self.up = None
                     return None
                 self.up = None
+            if self.chance.random() < 0.1:
+                self.machine.warden.kill()  # and the agent with it
             await asyncio.sleep(self.chance.random())
 
     def _now(self) -> float:
