@@ -1,7 +1,8 @@
 """A small server of tools that speaks MCP over its standard input and output, for agents that are given one.
 
 ``python stdio_tools.py FILE``: what it is asked goes to FILE, a JSON line each. Its tools: ``echo`` answers its
-``text`` with its secret behind it, ``refuse`` an error, ``die`` nothing at all; ``wait`` answers once FILE.go is there.
+``text`` with its secret behind it, ``refuse`` an error, ``die`` nothing at all; ``wait`` answers once FILE.go is there;
+``same``, which is not listed, answers its text.
 Standard library only: agents start it in environments of their own.
 """
 
@@ -65,6 +66,8 @@ def _call(name: str, arguments: dict[str, Any], heard: Path) -> dict[str, Any]:
         time.sleep(_LOOK_S)
     if name == "refuse":
         return {"content": [{"type": "text", "text": f"refused: {text}"}], "isError": True}
+    if name == "same":
+        return {"content": [{"type": "text", "text": text}]}
     return {"content": [{"type": "text", "text": f"{name}: {text} {os.environ.get(SECRET, '')}"}]}
 
 

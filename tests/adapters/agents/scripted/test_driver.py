@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from tests.adapters.agents.effects import Played, effect, play, scripted
+from tests.support import stdio_tools
 
 from pilothouse.adapters.agents.commands import CommandFactory
 from pilothouse.adapters.agents.lines import LineReader
 from pilothouse.adapters.agents.private import PrivateFiles
 from pilothouse.core.plan.effects import RunWork
 from pilothouse.core.plan.spec import AgentSpec
-from pilothouse.core.run.agents import Permissions, SessionStarted, ToolStarted, Used
+from pilothouse.core.run.agents import Permissions, SessionStarted, ToolServer, ToolStarted, Used
 from pilothouse.core.run.usage import Usage
 from pilothouse.errors import BadInput
 
@@ -263,7 +265,7 @@ def test_a_file_that_is_missing_or_no_text_is_told(worktree: Path) -> None:
     assert perform(work).ended.error == "gone.yaml: is not UTF-8 text"
 
 
-@pytest.mark.parametrize("script", ["/etc/passwd", "../replies.yaml", "a/../../b", ""])
+@pytest.mark.parametrize("script", ["/etc/passwd", "../replies.yaml", "a/../../b"])
 def test_replies_outside_the_repository_are_refused_before_it_starts(worktree: Path, script: str) -> None:
     with pytest.raises(BadInput, match="script: "):
         CommandFactory(os.environ)(effect(worktree, AgentSpec(agent="scripted", script=script)))
@@ -328,3 +330,81 @@ def test_the_same_lines_are_read_the_same_way_again(worktree: Path) -> None:
         *played.news,
     ]
     assert [item.tool for item in played.news if isinstance(item, ToolStarted)] == ["t"]
+
+
+def served(worktree: Path) -> ToolServer:
+    command = (sys.executable, stdio_tools.__file__, str(worktree.parent / "heard"))
+    return ToolServer(name="pilothouse", command=command, env={stdio_tools.SECRET: "the-secret"})
+
+
+def asked(worktree: Path) -> list[tuple[str, Any]]:
+    """What the server of tools was asked for."""
+    lines = (worktree.parent / "heard").read_text().splitlines()
+    return [(one["method"], one.get("params", {}).get("arguments")) for one in map(json.loads, lines)]
+
+
+def test_it_calls_tools_of_the_server_it_was_given_and_leaves_it_to_that_to_tell_of_them(worktree: Path) -> None:
+    played = act(
+        worktree,
+        """
+        - call: { tool: echo, arguments: { text: "{node}", more: [ "{task}", { deep: 1 } ] } }
+        - say: "It said {result}."
+        - call: { tool: echo, arguments: '{"text": "x", "n": 1, "yes": true}' }
+        - call: { tool: refuse, mayFail: true }
+        - say: "Then {result}"
+        """,
+        task="find it",
+        tools=served(worktree),
+    )
+    assert played.ended.ok, played.ended.error
+    assert played.story == ["It said echo: api the-secret.", "Then refused:"]
+    assert asked(worktree) == [
+        ("initialize", None),
+        ("notifications/initialized", None),
+        ("tools/call", {"text": "api", "more": ["find it", {"deep": "1"}]}),
+        ("tools/call", {"text": "x", "n": 1, "yes": True}),
+        ("tools/call", {}),
+    ]
+    assert sum((item.usage for item in played.news if isinstance(item, Used)), Usage()).tool_calls == 3
+
+
+def test_fields_of_a_result_are_at_hand(worktree: Path) -> None:
+    replies = """
+        - call: { tool: same, arguments: '{"text": "{\\"planId\\": \\"p-1\\", \\"done\\": 2}"}' }
+        - say: "{result.planId} {result.done}"
+        - say: "{result.gone}"
+    """
+    played = act(worktree, replies, tools=served(worktree))
+    assert played.said == "p-1 2\n"
+    assert "'gone'" in played.ended.error
+
+
+@pytest.mark.parametrize(
+    ("tool", "error"), [("refuse", "refuse: refused: "), ("die", "die: the server of tools has ended")]
+)
+def test_a_call_that_brings_no_result_fails(worktree: Path, tool: str, error: str) -> None:
+    played = act(worktree, f"[ call: {tool} ]", tools=served(worktree))
+    assert (played.ended.ok, played.ended.error.strip()) == (False, error.strip())
+
+
+def test_without_a_server_of_tools_a_call_fails_and_says_so(worktree: Path) -> None:
+    played = act(worktree, "[ call: echo ]")
+    assert not played.ended.ok
+    assert "no server of tools was given" in played.ended.error
+
+
+def test_a_server_that_cannot_be_started_is_a_failure(worktree: Path) -> None:
+    played = act(worktree, "[ call: echo ]", tools=ToolServer(name="t", command=("/nowhere/it",)))
+    assert "the server of tools has ended" in played.ended.error
+
+
+def test_the_secret_of_a_server_is_neither_in_what_the_agent_is_told_nor_in_its_arguments(worktree: Path) -> None:
+    work = scripted(worktree, "[ say: x ]", tools=served(worktree))
+    command = CommandFactory(os.environ, private=PrivateFiles(worktree.parent / "private"))(work)
+    assert "the-secret" not in command.stdin
+    assert not any("the-secret" in word for word in command.argv)
+
+
+def test_where_no_file_is_named_it_is_the_usual_one(worktree: Path) -> None:
+    (worktree / "replies.yaml").write_text("[ say: as usual ]")
+    assert perform(effect(worktree, AgentSpec(agent="scripted"))).said == "as usual\n"

@@ -7,6 +7,7 @@ import pytest
 from pilothouse.adapters.agents.scripted.replies import (
     Append,
     Ask,
+    Call,
     Commit,
     Delete,
     Exit,
@@ -47,6 +48,9 @@ def test_every_reply_is_read() -> None:
         - think: hm
         - tool: { name: search }
         - tool: { name: search, input: "", output: 7 }
+        - call: list_plans
+        - call: { tool: get_plan, arguments: { id: p-1, deep: [ 1 ] }, mayFail: true }
+        - call: { tool: get_plan, arguments: '{"n": 1}', mayFail: false }
         - ask: deploy
         - ask: { tool: deploy, input: now }
         - use: { model: gpt-5, input: 10, output: 2, cached: 3, reasoning: 1 }
@@ -71,6 +75,9 @@ def test_every_reply_is_read() -> None:
         Think("hm"),
         Tool("search"),
         Tool("search", "", "7"),
+        Call("list_plans"),
+        Call("get_plan", {"id": "p-1", "deep": ["1"]}, True),
+        Call("get_plan", {"n": 1}),
         Ask("deploy"),
         Ask("deploy", "now"),
         Use("gpt-5", 10, 2, 3, 1),

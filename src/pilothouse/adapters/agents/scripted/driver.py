@@ -15,14 +15,19 @@ import msgspec
 import pilothouse
 from pilothouse.adapters.agents.driver import AgentWork, Facts, Launch, Login, Program
 from pilothouse.adapters.agents.lines import LineReader
+from pilothouse.adapters.agents.tool_servers import sealed
 from pilothouse.core.plan.spec import AgentSpec
-from pilothouse.core.run.agents import AgentConfig, AgentReader, Permissions
+from pilothouse.core.run.agents import AgentConfig, AgentReader, Permissions, ToolServer
 from pilothouse.errors import BadInput
 
 # Isolated, so that no file of the worktree is imported by chance; from this very copy of the package.
 _START = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); from pilothouse.adapters.agents.scripted.run import main; main()"
 )
+
+
+USUAL = "replies.yaml"
+"""The file where none is named, as conversations name none."""
 
 
 class ScriptedAgent:
@@ -47,11 +52,14 @@ class ScriptedAgent:
 
     def launch(self, work: AgentWork) -> Launch:
         _check_script(work.script)
+        tools = work.tools and ToolServer(name=work.tools.name, command=sealed(work))
         root = str(Path(pilothouse.__file__).resolve().parent.parent)
         return Launch(
-            argv=(sys.executable, "-I", "-X", "utf8", "-c", _START, root, work.script),
+            argv=(sys.executable, "-I", "-X", "utf8", "-c", _START, root, work.script or USUAL),
             # What it needs of its environment it has.
-            stdin=msgspec.json.encode(msgspec.structs.replace(work, env={}, config=AgentConfig())).decode(),
+            stdin=msgspec.json.encode(
+                msgspec.structs.replace(work, env={}, config=AgentConfig(), tools=tools)
+            ).decode(),
         )
 
     def reader(self, work: AgentWork) -> AgentReader:
@@ -60,7 +68,5 @@ class ScriptedAgent:
 
 def _check_script(script: str) -> None:
     path = PurePosixPath(script)
-    if not script:
-        raise BadInput("the scripted agent needs a replies file", field="script", fix="see docs/scripted-agent.md")
     if path.is_absolute() or ".." in path.parts:
         raise BadInput(f"{script!r} leads outside the repository", field="script", fix="give a relative path")

@@ -5,9 +5,10 @@ Pure. Standard library only, because the agent's process imports it. Scalars com
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import PurePosixPath
 from typing import Any, TypeAlias
 
@@ -62,6 +63,15 @@ class Tool:
     name: str
     input: str = ""
     output: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Of a tool of the server it was given. ``arguments``: JSON values."""
+
+    tool: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    may_fail: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +146,7 @@ Reply: TypeAlias = (
     | Expect
     | Run
     | Tool
+    | Call
     | Ask
     | Use
     | Sleep
@@ -172,10 +183,10 @@ def _fields(data: object, here: str, kind: type[Reply], parts: Mapping[str, _Rea
     given = mapping(data, here)
     if wrong := [name for name in given if name not in parts]:
         raise BadInput(f"unknown field {wrong[0]!r}", field=here, fix=f"it has {' and '.join(parts)}")
-    needed = [field.name for field in fields(kind) if field.default is MISSING]
+    needed = [one.name for one in fields(kind) if one.default is MISSING and one.default_factory is MISSING]
     if missing := [name for name in needed if name not in given]:
         raise BadInput("is missing", field=f"{here}.{missing[0]}")
-    return {name: parts[name](value, f"{here}.{name}") for name, value in given.items()}
+    return {_ATTRIBUTES.get(name, name): parts[name](value, f"{here}.{name}") for name, value in given.items()}
 
 
 def mapping(data: object, field: str) -> dict[str, object]:
@@ -221,6 +232,22 @@ def _count(data: object, field: str) -> int:
     return number(data, field, most=10**9)
 
 
+def _arguments(data: object, field: str) -> Mapping[str, Any]:
+    """A mapping, in which every scalar is text; or JSON as text, in which it is what it is there."""
+    if not isinstance(data, str):
+        return mapping(data, field)
+    try:
+        return mapping(json.loads(data), field)
+    except (ValueError, RecursionError):
+        raise BadInput("is not JSON", field=field, fix="write a mapping, or a JSON object in quotes") from None
+
+
+def _truth(data: object, field: str) -> bool:
+    if data not in ("true", "false"):
+        raise BadInput(f"{data!r} is neither true nor false", field=field)
+    return data == "true"
+
+
 def _status(data: object, field: str) -> int:
     return number(data, field, most=255)
 
@@ -235,6 +262,7 @@ _VERBS: Mapping[str, tuple[type[Reply], Mapping[str, _Read]]] = {
     "expect": (Expect, {"path": _path, "contains": _text}),
     "run": (Run, {"command": _text}),
     "tool": (Tool, {"name": _text, "input": _any_text, "output": _any_text}),
+    "call": (Call, {"tool": _text, "arguments": _arguments, "mayFail": _truth}),
     "ask": (Ask, {"tool": _text, "input": _any_text}),
     "use": (Use, {"model": _text, "input": _count, "output": _count, "cached": _count, "reasoning": _count}),
     "sleep": (Sleep, {"ms": _ms}),
@@ -246,5 +274,7 @@ _VERBS: Mapping[str, tuple[type[Reply], Mapping[str, _Read]]] = {
     "exit": (Exit, {"status": _status}),
 }
 """By verb: what it makes, and how its fields are read. One with a single field is written without its name."""
-_MAY_BE_SHORT = frozenset({"print", "ask"})
+_ATTRIBUTES = {"mayFail": "may_fail"}
+"""Fields that are called something else here."""
+_MAY_BE_SHORT = frozenset({"print", "ask", "call"})
 """Verbs that may be given their first field alone."""

@@ -20,6 +20,7 @@ from pilothouse.adapters.agents.inside import inside
 from pilothouse.adapters.agents.scripted.replies import (
     Append,
     Ask,
+    Call,
     Commit,
     Delete,
     Exit,
@@ -28,6 +29,7 @@ from pilothouse.adapters.agents.scripted.replies import (
     Limit,
     Linger,
     Print,
+    Replies,
     Reply,
     Run,
     Say,
@@ -38,6 +40,7 @@ from pilothouse.adapters.agents.scripted.replies import (
     Write,
 )
 from pilothouse.adapters.agents.scripted.script import replies_for
+from pilothouse.adapters.agents.scripted.served import CallFailed, ToolServer
 from pilothouse.adapters.agents.scripted.tools import CommandFailed, commit, shell
 from pilothouse.adapters.agents.scripted.voice import MAX_TOLD, Conversation, Voice
 from pilothouse.errors import BadInput
@@ -46,8 +49,8 @@ KNOWN = {
     "task": "task", "instructions": "instructions", "context": "context", "node": "node", "attempt": "attempt",
     "phase": "phase", "plan": "plan_id", "prompt": "prompt", "model": "model",
 }  # fmt: skip
-"""What may stand in braces, and the field of the work it means; beside ``turn`` and ``session``."""
-_IN_BRACES = re.compile(r"\{(" + "|".join((*KNOWN, "turn", "session")) + r")\}")
+"""What may stand in braces, and the field of the work it means; beside ``turn``, ``session`` and ``result``."""
+_IN_BRACES = re.compile(r"\{(" + "|".join((*KNOWN, "turn", "session", r"result(?:\.\w+)?")) + r")\}")
 _LOOK_S = 0.02
 """Between two looks for an answer."""
 
@@ -76,7 +79,14 @@ def main() -> NoReturn:
     except BadInput as error:
         voice.finish(f"{script}: {error}")
         sys.exit(2)
-    agent = Agent(root, work, voice)
+    with ToolServer((work["tools"] or {}).get("command", ())) as server:
+        _perform(Agent(root, work, voice, server), replies, voice)
+    voice.finish()
+    sys.exit(0)
+
+
+def _perform(agent: Agent, replies: Replies, voice: Voice) -> None:
+    """Raises ``SystemExit`` when one does not work."""
     for reply in replies:
         try:
             agent.perform(reply)
@@ -89,16 +99,17 @@ def main() -> NoReturn:
         except OSError as error:
             voice.finish(f"{error.strerror}: {error.filename}")
             sys.exit(1)
-    voice.finish()
-    sys.exit(0)
 
 
 class Agent:
     """Performs replies below ``root``."""
 
-    def __init__(self, root: Path, work: Mapping[str, Any], voice: Voice) -> None:
+    def __init__(self, root: Path, work: Mapping[str, Any], voice: Voice, server: ToolServer) -> None:
         self._root = root
         self._voice = voice
+        self._server = server
+        self._result = ""
+        """Of the last call."""
         self._run_folder = work["run"]
         self._permissions = work["permissions"]
         self._asked = 0
@@ -129,6 +140,8 @@ class Agent:
                 self._run(command)
             case Tool(name, given, output):
                 self._voice.end(self._voice.begin(name, input=self._fill(given)), name, self._fill(output))
+            case Call(tool, arguments, may_fail):
+                self._call(tool, arguments, may_fail)
             case Ask(tool, given):
                 self._ask(tool, self._fill(given))
             case Use(model, given, output, cached, reasoning):
@@ -151,7 +164,19 @@ class Agent:
                 sys.exit(status)
 
     def _fill(self, text: str) -> str:
-        return _IN_BRACES.sub(lambda match: self._values[match[1]], text)
+        return _IN_BRACES.sub(lambda match: self._value(match[1]), text)
+
+    def _value(self, name: str) -> str:
+        if name in self._values:
+            return self._values[name]
+        field = name.partition(".")[2]
+        if not field:
+            return self._result
+        try:
+            found = json.loads(self._result)[field]
+        except (ValueError, LookupError, TypeError):
+            raise ReplyFailed(f"the last call brought nothing that is called {field!r}") from None
+        return found if isinstance(found, str) else json.dumps(found)
 
     def _place(self, path: str) -> Path:
         """A link in the last place is not followed here; those on the way must stay inside."""
@@ -203,6 +228,26 @@ class Agent:
         self._voice.end(call_id, "shell", output, "failed" if status else "succeeded")
         if status:
             raise ReplyFailed(f"the command exited with {status}")
+
+    def _call(self, tool: str, arguments: Mapping[str, Any], may_fail: bool) -> None:
+        """Whoever serves the tool tells of it."""
+        self._voice.count_tool()
+        try:
+            self._result = self._server.call(tool, self._filled(arguments))
+        except CallFailed as error:
+            if not may_fail:
+                raise ReplyFailed(f"{tool}: {error}") from None
+            self._result = str(error)
+
+    def _filled(self, value: Any) -> Any:
+        match value:
+            case str():
+                return self._fill(value)
+            case dict():
+                return {name: self._filled(inner) for name, inner in value.items()}
+            case list():
+                return [self._filled(inner) for inner in value]
+        return value
 
     def _ask(self, tool: str, given: str) -> None:
         if self._permissions == "ask" and tool not in self._remembered:

@@ -40,10 +40,14 @@ class Voice:
     def begin(self, tool: str, title: str = "", input: str = "") -> str:
         """A use of a tool; answers its id."""
         self._calls += 1
-        self._sums["toolCalls"] += 1
+        self.count_tool()
         call_id = str(self._calls)
         self.tell("toolStarted", call_id=call_id, tool=tool, title=title, input=input[:MAX_TOLD])
         return call_id
+
+    def count_tool(self) -> None:
+        """One more that was used."""
+        self._sums["toolCalls"] += 1
 
     def end(self, call_id: str, tool: str, output: str = "", status: str = "succeeded") -> None:
         self.tell("toolEnded", call_id=call_id, tool=tool, status=status, output=output[:MAX_TOLD])
