@@ -26,6 +26,7 @@ from pilothouse.core.run.events import NeedsApproval
 from pilothouse.core.run.inputs import Stop
 from pilothouse.core.run.lifecycle import Lifecycle
 from pilothouse.core.tools.spec import Permit, ToolAnswer, Touches
+from pilothouse.engine.agent_turns import CATCH_UP_S
 from pilothouse.engine.services import Services
 from pilothouse.engine.tool_callers import ToolCaller, ToolOutcome
 from pilothouse.engine.tools import ToolRegistry
@@ -481,6 +482,47 @@ def test_a_call_of_a_request_that_is_over_is_refused_though_another_goes_on() ->
             with pytest.raises(Refused):
                 await agent_of(services, turn_id, 1).call("c1", "look", {}, silent)
             assert (await at_once(agent_of(services, turn_id, 2).call("c1", "look", {}, silent))).ok
+
+    run(test)
+
+
+def test_a_call_that_comes_as_its_turn_ends_is_answered_and_not_executed(monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = FakeTool()
+    machine = machine_with(tool)
+
+    async def test() -> None:
+        async with machine.engine() as services:
+            turn_id = await asked(services)
+
+            async def ends(*_: Any) -> None:
+                """Between the look whether it is waited for and the moment in which it is told."""
+                await services.chats.abort(turn_id, THE_LOCAL_USER)
+                await services.chats.wait(turn_id, THE_LOCAL_USER, PATIENCE_S)
+
+            monkeypatch.setattr(services.backend, "caught_up", ends)
+            outcome = await at_once(calls(services, turn_id))
+            assert (outcome.ok, tool.ran) == (False, [])
+            assert "this turn was stopped" in outcome.error
+            assert not (await told(services, turn_id)).tool_calls
+
+    run(test)
+
+
+def test_an_agent_that_cannot_be_read_calls_its_tools_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = machine_with(FakeTool())
+
+    async def never(*_: Any) -> int:
+        await asyncio.Event().wait()
+        return 0
+
+    async def test() -> None:
+        async with machine.engine() as services:
+            turn_id = await asked(services)
+            with monkeypatch.context() as stuck:
+                stuck.setattr(machine.logs, "size", never)
+                began = asyncio.get_running_loop().time()
+                assert (await at_once(calls(services, turn_id))).ok
+                assert asyncio.get_running_loop().time() - began >= CATCH_UP_S  # of virtual time
 
     run(test)
 
