@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
-from tests.support.terminal import Desk, Screen, desk, until
+from tests.support.terminal import PILOTHOUSE, Desk, Screen, desk, until
 
 from pilothouse.client.clients import Client
 from pilothouse.client.events import ApprovalRequired, Done, Failed, Text
@@ -59,6 +62,11 @@ def asking(client: Client) -> str:
     chat_id = client.chat("hello").chat_id
     client.chats.update(chat_id, permits={"list_workflows": "ask"})
     return chat_id
+
+
+def shell(at: Desk, line: str) -> subprocess.CompletedProcess[str]:
+    command = f"{shlex.join(PILOTHOUSE)} {line}"
+    return subprocess.run(["sh", "-c", command], env=at.env, cwd=at.path, text=True, capture_output=True, timeout=60)
 
 
 def kill_owner(at: Desk) -> None:
@@ -122,6 +130,22 @@ def test_what_fails_says_why_and_keeps_what_came_before(at: Desk) -> None:
     assert way_on.startswith("`pilothouse runs retry ") and way_on.endswith(" --follow` tries it again")
     told = at.run("chat", "--json", "fail, please")
     assert (told.code, told.json["success"], told.json["content"]) == (1, False, "Half an ans")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/dev/full is of Linux")
+def test_output_that_finds_no_room_is_told_in_words(at: Desk) -> None:
+    found = shell(at, "chat hello >/dev/full")
+    assert (found.returncode, found.stderr) == (
+        1,
+        "error: what is to be printed or kept finds no room: No space left on device\n",
+    )
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_is_one_that_nobody_is_at(at: Desk, closed: str) -> None:
+    found = shell(at, f"chat hello {closed}")
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout in ("Hello there.\n", "")
 
 
 def test_what_is_refused_says_what_to_do_before_anything_happens(at: Desk) -> None:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import threading
@@ -23,6 +24,7 @@ from pilothouse.interfaces.cli.words import tame
 
 SILENCE_S = 1.5
 """Seconds that somebody at a terminal waits without a word."""
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 REFUSALS = (BadInput, NotFound, Gone, Denied, Refused, Unavailable)
 
 
@@ -62,6 +64,9 @@ def guarded(session: Session, action: Callable[[], Any]) -> int:
     except PilothouseError as error:
         return say_error(str(error), ExitCode.FAILED)
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            _close_stdout()
+            return say_error(f"what is to be printed or kept finds no room: {error.strerror}", ExitCode.FAILED)
         return _bug(session, error)
 
 

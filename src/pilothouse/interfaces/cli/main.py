@@ -6,10 +6,12 @@ nothing of what verbs do.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -92,10 +94,19 @@ def run_line(arguments: Sequence[str]) -> int:
 
 def main() -> None:
     """The console entry point."""
+    _open_closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name that this terminal cannot show must not end a run
     sys.exit(run_line(sys.argv[1:]))
+
+
+def _open_closed() -> None:
+    """Whoever starts us with a stream closed, as daemons and ``>&-`` do, means that nobody is there. What is opened
+    takes the number that is free, so that no file of ours ends up as somebody's output."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))
 
 
 if __name__ == "__main__":
