@@ -106,7 +106,7 @@ def _open_closed() -> None:
     takes the number that is free, so that no file of ours ends up as somebody's output."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  # lives as long as the process
 
 
 if __name__ == "__main__":
