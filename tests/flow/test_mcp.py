@@ -211,3 +211,20 @@ def test_serving_takes_over_from_an_owner_in_the_background_under_a_client(at: D
             assert at.owner().pid != before
 
     run(journey())
+
+
+def test_nothing_of_the_workspace_is_run_that_is_called_like_a_part_of_ours(at: Desk) -> None:
+    async def journey() -> None:
+        workspace, marker = at.path / "workspace", at.path / "was-run"
+        workspace.mkdir()
+        for name in ("json", "queue", "platformdirs", "mcp"):
+            (workspace / f"{name}.py").write_text(f"open({str(marker)!r}, 'w').close()\n", encoding="utf-8")
+        # As the script of an installation is started, which does not look there either.
+        program = StdioServerParameters(
+            command=PILOTHOUSE[0], args=["-P", *PILOTHOUSE[1:], "mcp"], env=at.env, cwd=workspace
+        )
+        async with Client(program, read_timeout_seconds=2 * PATIENCE_S) as client:
+            await client.list_tools()
+        assert not marker.exists()
+
+    run(journey())

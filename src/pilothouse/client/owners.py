@@ -29,7 +29,9 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 _LOG_LINES = 5
 GAVE_UP = "error: "
 """How an owner that cannot start begins the line that says why."""
-OWNER_COMMAND = (sys.executable, "-m", "pilothouse.app", "owner")
+OWNER_COMMAND = (sys.executable, "-P", "-m", "pilothouse.app", "owner")
+"""Without ``-P`` modules are looked for where the client is first: a ``json.py`` of somebody's repository would be run.
+"""
 
 
 def find_owner(data_dir: Path, warn: Callable[[str], None]) -> Owner:

@@ -78,7 +78,7 @@ def install(
 def _command_line(data_dir: Path) -> list[str]:
     """What starts the bridge, wherever and by whom it is started: editors know little of somebody's shell."""
     script = Path(sys.executable).with_name("pilothouse")
-    argv = [str(script)] if script.is_file() else [sys.executable, "-m", "pilothouse.interfaces.cli.main"]
+    argv = [str(script)] if script.is_file() else [sys.executable, "-P", "-m", "pilothouse.interfaces.cli.main"]
     where = [] if data_dir == _default() else ["--data-dir", str(data_dir)]
     return [*argv, "mcp", *where]
 
