@@ -25,9 +25,14 @@ _WITHIN_S = 10.0
 _METADATA = frozenset({IPv4Address("168.63.129.16")})
 # Before some of their versions, Pythons take parts of these for public.
 _NOT_PUBLIC = tuple(
-    map(ipaddress.ip_network, ("192.0.0.0/24", "100.64.0.0/10", "64:ff9b:1::/48", "fec0::/10", "5f00::/16"))
+    map(
+        ipaddress.ip_network,
+        ("192.0.0.0/24", "192.88.99.0/24", "100.64.0.0/10", "64:ff9b:1::/48", "fec0::/10", "5f00::/16", "3fff::/20"),
+    )
 )
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_ISATAP = 0x0000_5EFE
+"""What stands before the IPv4 address of a tunnel within a site, but for one bit."""
 _COMPATIBLE = ipaddress.ip_network("::/96")
 
 
@@ -107,6 +112,8 @@ def _inside(address: Address) -> Iterator[Address]:
         yield address.sixtofour
     elif address.teredo is not None:
         yield from address.teredo
+    elif int(address) >> 32 & 0xFDFF_FFFF == _ISATAP:
+        yield last
 
 
 async def resolve(host: str, port: int) -> list[Address]:

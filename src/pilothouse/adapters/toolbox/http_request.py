@@ -142,9 +142,14 @@ def _request(given: HttpRequest) -> _Request:
         url = url.copy_with(query=b"&".join(filter(None, (url.query, urlencode(given.query).encode()))))
     headers = {"user-agent": _AGENT, "accept": "*/*"}
     for name, value in given.headers.items():
-        if name.lower() in _OURS:
+        if name.lower().replace("_", "-") in _OURS:  # to many a server an underscore is a dash
             raise BadInput("cannot be set", field=f"headers.{name}")
-        if not value.isprintable() or not name.isascii() or not name.replace("-", "").replace("_", "").isalnum():
+        if (
+            not value.isprintable()
+            or not value.isascii()
+            or not name.isascii()
+            or not name.replace("-", "").replace("_", "").isalnum()
+        ):
             raise BadInput("is no header", field=f"headers.{name}")
         headers[name.lower()] = value
     content = b""
@@ -160,9 +165,12 @@ def _request(given: HttpRequest) -> _Request:
 def _url(text: str) -> httpx.URL:
     try:
         url = httpx.URL(text)
+        host = url.host  # which is only now looked at as a whole
     except httpx.InvalidURL as error:
         raise BadInput(f"is no address: {error}", field="url") from None
-    if url.scheme not in ("http", "https") or not url.host:
+    except UnicodeError:
+        raise BadInput("is no address: its host is no name", field="url") from None
+    if url.scheme not in ("http", "https") or not host:
         raise BadInput("must begin with http:// or https://", field="url")
     if url.userinfo:
         raise BadInput("must not hold a user or a password", field="url", fix="use a header")
