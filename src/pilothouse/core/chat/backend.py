@@ -37,7 +37,8 @@ class ToolGenerating(msgspec.Struct, frozen=True, kw_only=True):
 
 class ToolCalled(msgspec.Struct, frozen=True, kw_only=True):
     """A call. ``partial``: its arguments are not complete, so it must not be executed. ``executor`` and ``ui`` are the
-    strict wire's: who is meant to run it, and how it is shown."""
+    strict wire's: who is meant to run it, and how it is shown. Of an agent's call that came to the server's tools,
+    ``executor`` says so (``routing.SERVER``)."""
 
     id: str
     name: str = ""
