@@ -12,7 +12,7 @@ import pytest
 from tests.adapters.agents.live import Place
 from tests.support import stdio_tools
 from tests.support.living import living, with_marker
-from tests.support.models.parts import hold, say, use_tool, write_file
+from tests.support.models.parts import Part, call, hold, say, use_tool, write_file
 from tests.support.models.server import ModelServer
 from tests.support.models.tools import served_by
 
@@ -20,10 +20,11 @@ from pilothouse.adapters.agents.claude.driver import Claude
 from pilothouse.adapters.agents.codex.driver import Codex
 from pilothouse.adapters.agents.copilot.driver import Copilot
 from pilothouse.adapters.agents.driver import AgentDriver, AgentWork
+from pilothouse.adapters.agents.gemini.driver import Gemini
+from pilothouse.adapters.agents.opencode.driver import OpenCode
 from pilothouse.core.run.agents import (
     Permissions,
     SessionStarted,
-    Text,
     ToolEnded,
     ToolServer,
     ToolStarted,
@@ -34,10 +35,13 @@ from pilothouse.core.run.agents import (
 pytestmark = pytest.mark.timeout(300)
 
 
+USERS = ("users", "pilothouse")
+
+
 def _json_servers(home: Path, name: str, kind: str) -> None:
     servers = {
         server: {"type": kind, "command": sys.executable, "args": _users(home, server), "tools": ["*"]}
-        for server in ("users", "pilothouse")
+        for server in USERS
     }
     (home / name).write_text(json.dumps({"mcpServers": servers}))
 
@@ -45,9 +49,16 @@ def _json_servers(home: Path, name: str, kind: str) -> None:
 def _toml_servers(home: Path) -> None:
     servers = (
         f"[mcp_servers.{server}]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps(_users(home, server))}\n"
-        for server in ("users", "pilothouse")
+        for server in USERS
     )
     (home / "config.toml").write_text("".join(servers))
+
+
+def _opencode_servers(home: Path) -> None:
+    servers = {name: {"type": "local", "command": [sys.executable, *_users(home, name)]} for name in USERS}
+    place = home / ".config" / "opencode"
+    place.mkdir(parents=True)
+    (place / "opencode.json").write_text(json.dumps({"mcp": servers}))
 
 
 def _users(home: Path, server: str) -> list[str]:
@@ -58,14 +69,19 @@ class Agent(NamedTuple):
     driver: AgentDriver
     path: str
     """Behind the address of its model."""
-    users: Callable[[Path], None]
-    """Gives it, in its home, servers of the user's own: one more, and one of the same name as ours."""
+    users: Callable[[Path], None] | None
+    """Gives it, in its home, servers of the user's own: one more, and one of the same name as ours. None where those
+    are in another home than the one it has here."""
+    writes: Part = write_file("hello.txt", "x")
+    """Also where it takes from the model what it may not use."""
 
 
 AGENTS: Mapping[str, Agent] = {
     "claude": Agent(Claude(), "", lambda home: _json_servers(home, ".claude.json", "stdio")),
     "copilot": Agent(Copilot(), "/v1", lambda home: _json_servers(home, "mcp-config.json", "local")),
     "codex": Agent(Codex(), "/v1", _toml_servers),
+    "opencode": Agent(OpenCode(), "/v1", _opencode_servers, call("write", {"filePath": "hello.txt", "content": "x"})),
+    "gemini": Agent(Gemini(), "", None, call("write_file", {"file_path": "hello.txt", "content": "x"})),
 }
 
 
@@ -101,11 +117,11 @@ def test_even_an_agent_that_may_do_nothing_uses_the_server_and_says_nothing_of_i
     turns = (
         use_tool("refuse", {"text": "first"}),
         use_tool("die", {"text": "then"}),
-        write_file("hello.txt", "x"),
+        bench.agent.writes,
         (say("That was "), hold("looked"), say("it.")),
     )
     with ModelServer(turns) as server, bench.place.run(bench.work(server, permissions=Permissions.DENY)) as run:
-        run.wait(Text)
+        server.wait_for(lambda _: server.holding > 0)
         processes = living()
         server.let_go("looked")
         ended = run.end()
@@ -152,6 +168,8 @@ def test_a_conversation_that_goes_on_has_the_server_of_its_new_run(bench: Bench)
 
 
 def test_servers_of_the_users_own_stay_and_their_calls_are_told_but_none_is_mistaken_for_ours(bench: Bench) -> None:
+    if bench.agent.users is None:
+        return
     bench.home.mkdir(parents=True)
     bench.agent.users(bench.home)
     turns = (use_tool("echo", {"text": "ours"}), use_tool("echo", {"text": "theirs"}, server="users"), say("Done."))

@@ -135,7 +135,8 @@ def test_to_a_user_who_is_logged_in_a_server_is_given_beside_their_own_and_their
     theirs.mkdir(parents=True)
     (theirs / "oauth_creds.json").write_text("{}")
     (theirs / "tmp").mkdir()
-    text = '{"mcpServers": {"github": {"command": "x"}}, /* mine */ "general": {"a": "http://b"}} // end'
+    servers = '"mcpServers": {"github": {"command": "x"}, "ours": {"command": "y"}}'
+    text = f'{{{servers}, /* mine */ "general": {{"a": "http://b"}}}} // end'
     (theirs / "settings.json").write_text(text)
 
     for _ in range(2):

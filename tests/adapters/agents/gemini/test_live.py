@@ -5,15 +5,25 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
 from tests.adapters.agents.live import KEY, Place, all_used, last_asked
-from tests.support.models.parts import FOREVER, Part, call, fail, hold, run_shell, say, think, usage
+from tests.support import stdio_tools
+from tests.support.models.parts import FOREVER, Part, call, fail, hold, run_shell, say, think, usage, use_tool
 from tests.support.models.server import ModelServer
 
 from pilothouse.adapters.agents.gemini.driver import Gemini
-from pilothouse.core.run.agents import AgentConfig, FileEdited, Permissions, SessionStarted, ToolEnded, ToolStatus
+from pilothouse.core.run.agents import (
+    AgentConfig,
+    FileEdited,
+    Permissions,
+    SessionStarted,
+    ToolEnded,
+    ToolServer,
+    ToolStatus,
+)
 from pilothouse.core.run.usage import Usage
 
 pytestmark = pytest.mark.timeout(300)
@@ -189,3 +199,26 @@ def test_with_a_login_of_the_users_its_settings_go_over_ours(place: Place) -> No
     file = Path(launch.env["GEMINI_CLI_SYSTEM_DEFAULTS_PATH"])
     assert json.loads(file.read_text())["privacy"] == {"usageStatisticsEnabled": False}
     assert "GEMINI_CLI_HOME" not in launch.env
+
+
+def test_a_user_who_is_logged_in_keeps_login_and_servers_beside_the_one_it_is_given(place: Place) -> None:
+    def server(name: str) -> tuple[str, ...]:
+        return sys.executable, stdio_tools.__file__, str(place.root / f"asked-of-{name}")
+
+    turns = (use_tool("echo", {"text": "a"}), use_tool("echo", {"text": "b"}, server="users"), say("Done."))
+    with ModelServer(turns) as models:
+        theirs = place.home / ".gemini"
+        theirs.mkdir()
+        (theirs / ".env").write_text(f"GEMINI_API_KEY={KEY}\nGOOGLE_GEMINI_BASE_URL={models.url}\n")
+        servers = {name: {"command": server(name)[0], "args": server(name)[1:]} for name in ("users", "pilothouse")}
+        login = {"auth": {"selectedType": "gemini-api-key"}}
+        (theirs / "settings.json").write_text(json.dumps({"security": login, "mcpServers": servers}))
+        given = ToolServer(name="pilothouse", command=server("ours"))
+        work = place.work("", config=AgentConfig(model="gemini-2.5-flash"), tools=given)
+        with place.run(work) as run:
+            ended = run.end()
+
+    assert ended.ok, ended.error
+    assert run.said == "Done."
+    assert [tool.tool for tool in run.of(ToolEnded)] == ["mcp_users_echo"]
+    assert {path.name for path in place.root.glob("asked-of-*")} == {"asked-of-ours", "asked-of-users"}

@@ -65,7 +65,8 @@ def test_a_server_of_tools_is_given_beside_the_users_own_and_its_tools_are_allow
     launch = OPENCODE.launch(given)
 
     assert settings(launch)["mcp"] == {
-        "ours_tools": {"type": "local", "command": list(sealed(given)), "enabled": True, "timeout": 86_400_000}
+        "ours_tools": {"type": "local", "command": list(sealed(given)), "enabled": True, "timeout": 86_400_000},
+        "ours": {"enabled": False},  # the user's own, with the same tools
     }
     assert list(settings(launch)["permission"].items())[-1] == ("ours_tools_*", "allow")  # the last that fits counts
     assert "the-secret" not in str(launch)

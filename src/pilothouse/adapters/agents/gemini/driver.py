@@ -100,8 +100,9 @@ class Gemini:
         if own:
             homes.own(own, {**_SETTINGS, **_login(work), **({"mcpServers": servers} if servers else {})})
             env["GEMINI_CLI_HOME"] = own
-        elif lent and servers:
-            homes.lent(lent, usual, _SETTINGS, servers)
+        elif lent and work.tools is not None:
+            # One of the user's own with the name has the same tools: calls of those would not be the turn's.
+            homes.lent(lent, usual, _SETTINGS, servers, instead=work.tools.name)
             env["GEMINI_CLI_HOME"] = lent
         elif work.private:
             # Under the user's own, which count before these.

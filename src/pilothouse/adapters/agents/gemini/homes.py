@@ -33,9 +33,9 @@ def own(home: str, settings: Mapping[str, Any]) -> None:
     settle(Path(home, _OWN, SETTINGS), settings)
 
 
-def lent(home: str, usual: str, defaults: Mapping[str, Any], servers: Mapping[str, Any]) -> None:
+def lent(home: str, usual: str, defaults: Mapping[str, Any], servers: Mapping[str, Any], instead: str) -> None:
     """A home with all that is in the usual one: its logins, its conversations; its settings over ``defaults``, and
-    ``servers`` among the servers of tools there. Raises ``OSError``."""
+    ``servers`` among the servers of tools there, but not one called ``instead``. Raises ``OSError``."""
     place, shown = Path(home, _OWN), Path(usual, _OWN)
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     with contextlib.suppress(FileNotFoundError):
@@ -44,7 +44,8 @@ def lent(home: str, usual: str, defaults: Mapping[str, Any], servers: Mapping[st
                 (place / entry.name).symlink_to(entry)
     settings = {**defaults, **json_object(shown / SETTINGS)}
     theirs = settings.get("mcpServers")
-    settings["mcpServers"] = {**(theirs if isinstance(theirs, dict) else {}), **servers}
+    others = theirs.items() if isinstance(theirs, dict) else ()
+    settings["mcpServers"] = {**{name: server for name, server in others if name != instead}, **servers}
     (place / SETTINGS).unlink(missing_ok=True)
     settle(place / SETTINGS, settings)
 

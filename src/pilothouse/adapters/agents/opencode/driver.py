@@ -155,7 +155,8 @@ def _tools(work: AgentWork) -> dict[str, Any]:
     if work.tools is None:
         return {}
     server = {"type": "local", "command": sealed(work), "enabled": True, "timeout": PATIENCE_MS}
-    return {"mcp": {known_as(work.tools): server}}
+    # One of the user's own with the name has the same tools: calls of those would not be the turn's.
+    return {"mcp": {known_as(work.tools): server, work.tools.name: {"enabled": False}}}
 
 
 def _permissions(work: AgentWork) -> dict[str, Any]:
