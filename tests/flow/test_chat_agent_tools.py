@@ -17,7 +17,7 @@ from tests.flow.test_serve_http import Server, Stream, is_a, streaming
 from tests.support.flow import Repo, make_repo
 from tests.support.living import kept, living
 from tests.support.models.asked import Asked
-from tests.support.models.parts import Part, Turn, hold, run_shell, say, use_tool
+from tests.support.models.parts import Part, Turn, hold, run_shell, say, slow, use_tool
 from tests.support.models.script import ASIDE
 from tests.support.models.server import ModelServer
 from tests.support.models.tools import SHELLS, served_by
@@ -28,9 +28,14 @@ pytestmark = pytest.mark.timeout(300)
 
 CHAT = "/api/copilot/chat"
 AGENTS = ("claude", "copilot", "codex", "opencode", "gemini")
+PRINTS_LATE = frozenset({"opencode"})
+"""What it says is printed when the answer of its model has ended; it calls before that."""
 TOKEN = re.compile(rb"pa_[0-9A-Za-z-]+_[0-9]+_[0-9a-f]{16,}")
 """What an agent shows when it calls a tool."""
-BLOCKS = [{"id": "hello", "type": "shell", "task": "Greet", "config": {"command": "echo hello > hello.txt"}}]
+DRAFT = {
+    "name": "greetings",
+    "blocks": [{"id": "hello", "type": "shell", "task": "Greet", "config": {"command": "echo hello > hello.txt"}}],
+}
 
 
 class Talk:
@@ -147,7 +152,8 @@ def test_an_agent_drafts_and_runs_a_workflow_is_refused_another_run_and_only_loo
             return ASIDE
         last = asked.results[-1] if asked.results else ""
         turns: tuple[Callable[[], Part | Turn], ...] = (
-            lambda: (say("I draft it. "), use_tool("create_workflow", {"name": "greetings", "blocks": BLOCKS})),
+            # No faster than a model: what is on its way within an agent while it calls already comes after the call.
+            lambda: (slow(0.03), say("I draft it. "), use_tool("create_workflow", DRAFT)),
             lambda: use_tool("run_workflow"),
             lambda: (hold("the plan has ended"), use_tool("get_plan_status", {"planId": _of(last, "runId")})),
             lambda: run_shell("sh dig.sh"),
@@ -178,7 +184,8 @@ def test_an_agent_drafts_and_runs_a_workflow_is_refused_another_run_and_only_loo
         assert results[:3] == ours
         assert len(results) == 4, "and what it did itself"
         kinds = [event["type"] for event in stream.events]
-        assert kinds.index("content") < kinds.index("tool_call"), "what it said before comes before"
+        if agent not in PRINTS_LATE:
+            assert kinds.index("content") < kinds.index("tool_call"), "what it said before comes before"
         assert content(stream) == "I draft it. It has succeeded."
         (plan,) = chat.plans()
         assert "hello.txt" in Repo(repo).files(plan["targetBranch"])
@@ -214,7 +221,7 @@ def runs_a_workflow(asked: Asked) -> Turn:
     if not asked.tools:
         return ASIDE
     turns = (
-        use_tool("create_workflow", {"name": "greetings", "blocks": BLOCKS}),
+        use_tool("create_workflow", DRAFT),
         use_tool("run_workflow"),
         say("Done."),
     )
@@ -263,7 +270,7 @@ def test_an_agent_asks_for_its_own_tools_and_the_turn_for_ours_and_nobody_twice(
 
     def model(asked: Asked) -> Turn:
         turns: tuple[Turn, ...] = (
-            (use_tool("create_workflow", {"name": "greetings", "blocks": BLOCKS}),),
+            (use_tool("create_workflow", DRAFT),),
             (use_tool("run_workflow"),),
             (run_shell("touch touched"),),
             (use_tool("list_plans"),),
