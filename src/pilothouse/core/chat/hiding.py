@@ -93,6 +93,8 @@ class Hiding:
         self._secrets = secrets
         self._held: OrderedDict[_Place, tuple[_Piece, Redactor]] = OrderedDict()
         """Only texts of which an end is held back, each with its last piece."""
+        self._idle: Redactor | None = None
+        """One that holds nothing back, for whichever text comes next: to make one costs more than to use it."""
 
     def feed(self, said: Sequence[BackendEvent]) -> list[BackendEvent]:
         """What may be told now, in its order: all but the ends that are held back."""
@@ -112,16 +114,19 @@ class Hiding:
             yield from self._let_go(place)
         if self._held:
             yield from self._before(event, place)
-        stream = self._held.pop(place)[1] if place in self._held else self._secrets.stream()
+        stream = self._held.pop(place)[1] if place in self._held else self._idle or self._secrets.stream()
+        self._idle = None
         text = stream.feed(_bytes(_text_of(event)))
         if isinstance(event, Thought) and event.ends:
             text += stream.flush()
         if text or (isinstance(event, Thought) and (event.begins or event.ends)):
             yield _with(event, text)
-        if stream.holds:
-            self._held[place] = event, stream
-            if len(self._held) > _MOST_HELD:
-                yield from self._let_go(next(iter(self._held)))
+        if not stream.holds:
+            self._idle = stream
+            return
+        self._held[place] = event, stream
+        if len(self._held) > _MOST_HELD:
+            yield from self._let_go(next(iter(self._held)))
 
     def _before(self, event: BackendEvent, place: _Place | None = None) -> Iterator[BackendEvent]:
         """The rest of what cannot go on, since its lane, or everybody, says something else now. Arguments of several
