@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from tests.adapters.agents.live import KEY, Place, used
-from tests.support import agent_run
-from tests.support.models.parts import hang, run_shell, say, think, usage, write_file
+from tests.support import agent_run, stdio_tools
+from tests.support.living import living
+from tests.support.models.parts import hang, run_shell, say, think, usage, use_tool, write_file
 from tests.support.models.server import ModelServer
 
 from pilothouse.adapters.agents.acp import agents as acp_agents
@@ -24,6 +27,8 @@ from pilothouse.core.run.agents import (
     SessionStarted,
     Text,
     ToolEnded,
+    ToolServer,
+    ToolStarted,
     ToolStatus,
     Used,
 )
@@ -164,3 +169,33 @@ def test_a_polite_signal_ends_it(place: Place, real: Real) -> None:
 
     assert ended.error == "it was ended"
     assert not ended.transient
+
+
+@pytest.mark.parametrize("permissions", [Permissions.ASK, Permissions.DENY])
+def test_tools_of_the_server_it_was_given_are_used_unasked_and_left_to_whoever_serves_them(
+    place: Place, real: Real, permissions: Permissions
+) -> None:
+    asked_of = place.root / "asked"
+    secret = "secret-of-its-server"
+    given = ToolServer(
+        name="pilothouse",
+        command=(sys.executable, stdio_tools.__file__, str(asked_of)),
+        env={stdio_tools.SECRET: secret},
+    )
+    (place.private / "runs" / "one" / ANSWERS).mkdir(parents=True)
+    turns = (use_tool("refuse", {"text": "one"}), use_tool("echo", {"text": "two"}), say("That was it."))
+    with ModelServer(turns) as server:
+        with place.run(work(place, server, real, tools=given, permissions=permissions)) as run:
+            server.wait_for(lambda _: len(server.questions) > 1)
+            processes = living()
+            ended = run.end()
+        heard = server.questions[-1].asked
+
+    assert ended.ok, ended.error
+    assert heard is not None
+    assert ["refused: one" in heard.results[0], secret in heard.results[1]] == [True, True]
+    assert (run.of(Asked), run.of(ToolStarted), run.of(ToolEnded)) == ([], [], [])
+    assert used(run.of(Used)).total.tool_calls == 2
+    assert not any(secret in process.command for process in processes)
+    called = [one for one in map(json.loads, asked_of.read_text().splitlines()) if one["method"] == "tools/call"]
+    assert [(one["params"]["name"], one["secret"]) for one in called] == [("refuse", secret), ("echo", secret)]
