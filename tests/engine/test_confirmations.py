@@ -269,7 +269,8 @@ def test_when_the_server_for_signals_is_gone_turns_that_are_driven_here_can_stil
             await asyncio.to_thread(server.stop)
             await driver.confirmations.confirm(TURN, decision())
             assert driver.told == [decision()]
+            while "signals.lost" not in caplog.text:
+                await asyncio.sleep(0.01)
 
     with redis_server(tmp_path) as server:
         asyncio.run(story(server))
-    assert "signals.lost" in caplog.text
