@@ -148,7 +148,7 @@ def test_no_odd_answer_loses_a_turn_or_tells_of_python(wire: str) -> None:
         lambda index: st.tuples(st.just(index), st.sampled_from(list(places(payload(whole[index])))))
     )
 
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=20, deadline=None)
     @given(
         st.lists(st.tuples(one, st.sampled_from(HOSTILE)), min_size=1, max_size=3, unique_by=lambda each: each[0][0])
     )
