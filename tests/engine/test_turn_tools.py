@@ -407,6 +407,8 @@ def test_whoever_waits_when_the_turn_ends_is_told_so(
                 await approval(services, turn_id)
             await ends(services, turn_id)
             outcome = await at_once(waiting)
+            # Not before it is gone: it would ask its model what to make of the answer.
+            assert "BACKEND_ENDED" in [one.type_name() for one in await events(services, turn_id)]
             assert not outcome.ok
             assert words in outcome.error or "this turn" in outcome.error
             result = await services.chats.wait(turn_id, THE_LOCAL_USER, PATIENCE_S)

@@ -118,10 +118,15 @@ class _Found(msgspec.Struct, frozen=True, kw_only=True):
 def _found(answering: Answering, id: str, state: TurnState, row: RunRow) -> _Found:
     call = state.calls.get(id)
     outcome = outcome_of(call) if call is not None else None
-    if outcome is None and not waits_for(state, answering):
-        outcome = nobody_waits(state)
+    if not waits_for(state, answering):
+        # One that is being ended hears nothing more: it would only ask its model what to make of it.
+        outcome = None if _at_work(state, answering) else outcome or nobody_waits(state)
     said = waiting_for(call) if call is not None else ""
     return _Found(seq=row.seq, known=call is not None, outcome=outcome, waiting_for=said)
+
+
+def _at_work(state: TurnState, answering: Answering) -> bool:
+    return state.request is not None and state.request.number == answering.call
 
 
 def _count(state: TurnState, _: RunRow) -> int:

@@ -68,12 +68,23 @@ def test_a_result_is_an_object_and_the_same_as_text(value: Any) -> None:
     answered = result(ToolOutcome(ok=True, result=value))
     assert not answered.is_error
     assert answered.structured_content == (value if isinstance(value, dict) else {"result": value})
-    assert text_of(answered) == (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    compact = json.dumps(answered.structured_content, ensure_ascii=False, separators=(",", ":"))
+    assert text_of(answered) == (value if isinstance(value, str) else compact)
 
 
 def test_a_failure_says_why_and_is_an_error() -> None:
     answered = result(ToolOutcome(ok=False, error="it is stuck"))
     assert (answered.is_error, text_of(answered), answered.structured_content) == (True, "it is stuck", None)
+
+
+def test_a_failure_with_a_result_says_both() -> None:
+    answered = result(ToolOutcome(ok=False, error="it ended with 2", result={"output": "no such file"}))
+    assert answered.is_error
+    assert [one.text for one in answered.content if one.type == "text"] == [
+        "it ended with 2",
+        '{"output":"no such file"}',
+    ]
+    assert answered.structured_content == {"output": "no such file"}
 
 
 def test_what_goes_on_is_no_error_and_says_how_to_learn_of_its_end() -> None:

@@ -36,16 +36,25 @@ def result(outcome: ToolOutcome) -> CallToolResult:
         said = {"pending": True, "detail": outcome.error}
         return CallToolResult(content=[_text(outcome.error)], structured_content=said)
     if not outcome.ok:
-        return failure(outcome.error)
-    structured = outcome.result if isinstance(outcome.result, dict) else {"result": outcome.result}
-    return CallToolResult(content=[_text(outcome.result)], structured_content=structured)
+        return failure(outcome.error, outcome.result)
+    structured = _object(outcome.result)
+    text = outcome.result if isinstance(outcome.result, str) else structured
+    return CallToolResult(content=[_text(text)], structured_content=structured)
 
 
-def failure(reason: str) -> CallToolResult:
-    """A call that could not do it: its caller's model reads why, and may do better."""
-    return CallToolResult(content=[_text(reason)], is_error=True)
+def failure(reason: str, result: Any = None) -> CallToolResult:
+    """A call that could not do it: its caller's model reads why, with what there is all the same, and may do better."""
+    if result is None:
+        return CallToolResult(content=[_text(reason)], is_error=True)
+    structured = _object(result)
+    return CallToolResult(content=[_text(reason), _text(structured)], structured_content=structured, is_error=True)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {"result": value}
 
 
 def _text(value: Any) -> TextContent:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    """Compact: where it is what the structured content is, to the letter, some clients show their model one of them."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return TextContent(text=text)
