@@ -1,7 +1,7 @@
 """Which backend a configuration means, opened for as long as the server lives.
 
-Owns the choice alone, and what a choice lacks that was made in part. Each backend is imported when it is chosen, because
-some bring heavy libraries that others do not need.
+Owns the choice alone, and what a choice lacks that was made in part. Each backend is imported when it is chosen,
+because some bring heavy libraries that others do not need.
 """
 
 from __future__ import annotations
