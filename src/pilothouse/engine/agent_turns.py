@@ -36,6 +36,8 @@ from pilothouse.errors import BackendFailed, ExecutorFailed, PilothouseError
 NODE = "agent"
 """The node that a chat is to its agent."""
 _ONLY_LOOK = frozenset({Mode.RESEARCH, Mode.CREATE_PLAN, Mode.REVISE_PLAN})
+_SCRIPTS = {"scripted": "replies.yaml"}
+"""Agents that follow a file of the workspace, which no conversation names."""
 
 CATCH_UP_S = 5.0
 """How long a call of the server's tools waits until the turn has heard what its agent told before it."""
@@ -148,7 +150,7 @@ class AgentTurns:
         """Raises ``BadInput``, ``Unavailable``, ``ExecutorFailed``, and what reading the log does."""
         looks = call.mode in _ONLY_LOOK
         permissions = Permissions.DENY if looks else self._permissions
-        spec = AgentSpec(agent=self._agent, model=call.model or self._model)
+        spec = AgentSpec(agent=self._agent, model=call.model or self._model, script=_SCRIPTS.get(self._agent, ""))
         folder = call.workspace or await asyncio.to_thread(self._folder, call.chat_id)
         resumes = _session(self._agent, permissions)
         remembers = call.conversation_id.startswith(resumes)

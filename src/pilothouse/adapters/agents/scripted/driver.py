@@ -26,10 +26,6 @@ _START = (
 )
 
 
-USUAL = "replies.yaml"
-"""The file where none is named, as conversations name none."""
-
-
 class ScriptedAgent:
     """Implements ``AgentDriver``. It has all it needs wherever Pilothouse runs."""
 
@@ -55,7 +51,7 @@ class ScriptedAgent:
         tools = work.tools and ToolServer(name=work.tools.name, command=sealed(work))
         root = str(Path(pilothouse.__file__).resolve().parent.parent)
         return Launch(
-            argv=(sys.executable, "-I", "-X", "utf8", "-c", _START, root, work.script or USUAL),
+            argv=(sys.executable, "-I", "-X", "utf8", "-c", _START, root, work.script),
             # What it needs of its environment it has.
             stdin=msgspec.json.encode(
                 msgspec.structs.replace(work, env={}, config=AgentConfig(), tools=tools)
@@ -68,5 +64,7 @@ class ScriptedAgent:
 
 def _check_script(script: str) -> None:
     path = PurePosixPath(script)
+    if not script:
+        raise BadInput("the scripted agent needs a replies file", field="script", fix="see docs/scripted-agent.md")
     if path.is_absolute() or ".." in path.parts:
         raise BadInput(f"{script!r} leads outside the repository", field="script", fix="give a relative path")
