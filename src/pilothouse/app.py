@@ -131,6 +131,8 @@ async def _serve(settings: Settings, mode: str, announce: Callable[[str], None],
         is_ready = asyncio.Event()
         if isinstance(services.backend, Warms):
             await stack.enter_async_context(in_background(_warm(services.backend, is_ready)))
+        if services.backend.features.own_tools:  # it will be given ours beside them
+            await stack.enter_async_context(in_background(_warm(mcp, is_ready)))
 
         def ready(port: int | None) -> None:
             if port is not None:
@@ -155,13 +157,13 @@ async def _serve(settings: Settings, mode: str, announce: Callable[[str], None],
             log.info("server.left: %d runs go on for %g s; start a server within that time to keep them", left, grace)
 
 
-async def _warm(backend: Warms, is_ready: asyncio.Event) -> None:
+async def _warm(what: Warms, is_ready: asyncio.Event) -> None:
     """Once the server is up: getting ready takes the time of a processor, which nobody should wait for."""
     await is_ready.wait()
     try:
-        await backend.warm()
-    except ImportError as error:
-        log.warning("backend.cold: the first message will say why it cannot be asked", exc_info=error)
+        await what.warm()
+    except (ImportError, Unavailable) as error:
+        log.warning("server.cold: whoever needs it first will be told why: %s", error)
 
 
 def _settle() -> None:

@@ -175,8 +175,8 @@ class Settings(BaseSettings):
     )
     redis_url: str | None = Field(
         default=None,
-        description="A Redis server that carries signals between the processes that share a store. They are signed with "
-        "`signals.key` of the data directory, which all of them need.",
+        description="A Redis server that carries signals between the processes that share a store. They are signed "
+        "with `signals.key` of the data directory, which all of them need.",
     )
     copilot_use_server_orchestrator: Annotated[bool, BeforeValidator(_means_on)] = Field(
         default=True,

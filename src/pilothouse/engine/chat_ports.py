@@ -65,7 +65,7 @@ class Unready(Protocol):
 
 @runtime_checkable
 class Warms(Protocol):
-    """A backend whose first answer takes longer than others unless it was got ready before."""
+    """What takes longer to answer the first time, unless it was got ready before: a backend, or another part."""
 
     async def warm(self) -> None:
         """Get ready, without holding up anything else. Idempotent; cancelling it ends it."""

@@ -1,7 +1,7 @@
 """The door for MCP: who comes in is handed a tool caller, and one message is answered at a time.
 
-Owns when the SDK is imported, which takes a second: when somebody first speaks MCP, on a thread. Knows neither what is
-said nor by which route it comes.
+Owns when the SDK is imported, which takes a second: when somebody first speaks MCP or is sure to, on a thread. Knows
+neither what is said nor by which route it comes.
 """
 
 from __future__ import annotations
@@ -39,10 +39,15 @@ class McpDoor:
         """Who answers one message, as the body of a request. ``call_id`` names the call that it may make, which nobody
         waits for any more once ``ending`` is set; ``again``: a server before this one was asked for it, and its answer
         was lost. Raises ``NotInstalled`` without the SDK, and what ``callers`` raises."""
-        if self._application is None:
-            self._application = await asyncio.to_thread(_load)
+        await self.warm()
+        assert self._application is not None
         caller = self._callers(principal)
         return self._application(caller, principal, call_id, ending, version=self._version, again=again)
+
+    async def warm(self) -> None:
+        """Have the SDK. Raises ``NotInstalled``."""
+        if self._application is None:
+            self._application = await asyncio.to_thread(_load)
 
 
 def _load() -> type[OneMessage]:
