@@ -21,7 +21,7 @@ from benchmarks.workspace import PATIENCE_S, engine, workspace
 from pilothouse.adapters.backends.memory import Hold, MemoryBackend, Step
 from pilothouse.core.auth.principals import THE_LOCAL_USER
 from pilothouse.core.chat.backend import Completed, Said
-from pilothouse.engine.chats import Send
+from pilothouse.engine.chats.chats import Send
 from pilothouse.engine.services import Services
 
 _PIECE = "A piece of an answer, as it comes with one chunk of the network.\n" * 8

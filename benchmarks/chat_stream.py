@@ -28,7 +28,7 @@ from pilothouse.core.auth.principals import THE_LOCAL_USER
 from pilothouse.core.chat.backend import BackendEvent
 from pilothouse.core.chat.request import BackendRequest
 from pilothouse.core.chat.wire import WireReader
-from pilothouse.engine.chats import Send
+from pilothouse.engine.chats.chats import Send
 from pilothouse.engine.services import Services
 from pilothouse.interfaces.http.chat_streams import turn_stream
 

@@ -12,8 +12,8 @@ import msgspec
 
 from pilothouse.core.plan.effects import PhaseEffect
 from pilothouse.core.run.contract import Effect
-from pilothouse.engine.effects import Within
-from pilothouse.engine.plan_effects import PlanEffects
+from pilothouse.engine.driving.effects import Within
+from pilothouse.engine.plans.effects import PlanEffects
 
 
 class Span(NamedTuple):

@@ -20,7 +20,7 @@ from pilothouse.adapters.work.local import LocalExecutor
 from pilothouse.assembly import assembled
 from pilothouse.core.plan.spec import JobSpec, PlanSpec
 from pilothouse.core.run.lifecycle import TERMINAL_EVENTS
-from pilothouse.engine.plans import Origin
+from pilothouse.engine.plans.plans import Origin
 from pilothouse.engine.services import Services
 from pilothouse.owner import read_owner
 from pilothouse.settings import Settings

@@ -19,7 +19,7 @@ from pilothouse.adapters.work.doctor import capabilities
 from pilothouse.assembly import backend_config
 from pilothouse.core.auth.principals import LOCAL
 from pilothouse.core.plan.spec import AgentSpec
-from pilothouse.engine.plans import GIT_NEEDED
+from pilothouse.engine.plans.plans import GIT_NEEDED
 from pilothouse.errors import BadInput, PilothouseError, Unavailable
 from pilothouse.owner import private_dir, read_owner
 from pilothouse.settings import Settings, read_settings

@@ -47,6 +47,15 @@ ROOMS = {
     "interfaces": {"*": frozenset[str]()},
 }
 
+# The engine from the ground up: its seams, then what drives any run, then each kind, then what uses all of them.
+# fmt: off
+ENGINE = (
+    "", "ports", "chat_ports", "keyed", "kinds",
+    "driving", "access", "agents", "plans", "tools", "answering", "chats",
+    "runs", "queries", "own_tools", "calling", "janitor", "services",
+)
+# fmt: on
+
 # The core imports from this list only: nothing here can read a clock, a file, a socket or a random number.
 # fmt: off
 PURE = frozenset({
@@ -117,12 +126,19 @@ def rooms_do_not_know_each_other(modules: Modules) -> list[str]:
     return found
 
 
-def engine_is_flat(modules: Modules) -> list[str]:
-    return [
-        f"{module.name} is a package: the engine has modules only"
-        for module in modules.values()
-        if module.is_package and place(module.name)[0] == "engine" and place(module.name)[1]
+def the_engine_is_built_upwards(modules: Modules) -> list[str]:
+    """Its rooms, and the modules beside them, use what stands before them in the list and nothing after."""
+    order = {room: index for index, room in enumerate(ENGINE)}
+    found = [
+        f"{name}: {place(name)[1]} has no place in the engine"
+        for name in modules
+        if place(name)[0] == "engine" and place(name)[1] not in order
     ]
+    for importer, target, where in own_imports(modules):
+        (floor, room), (to_floor, to_room) = place(importer), place(target)
+        if floor == to_floor == "engine" and to_room and order.get(room, 0) < order.get(to_room, 0):
+            found.append(f"{where}: engine/{room} may not use engine/{to_room}")
+    return found
 
 
 def nothing_goes_in_circles(modules: Modules) -> list[str]:
@@ -199,7 +215,7 @@ RULES = (
     floors_are_known,
     arrows_point_down,
     rooms_do_not_know_each_other,
-    engine_is_flat,
+    the_engine_is_built_upwards,
     nothing_goes_in_circles,
     modules_fit_one_sitting,
     core_is_pure,

@@ -120,7 +120,12 @@ BREAKS: list[tuple[Rule, dict[str, str], str]] = [
         {"interfaces/cli/x.py": "import pilothouse.interfaces.http.app", "interfaces/http/app.py": ""},
         "interfaces/cli may not use interfaces/http",
     ),
-    (rules.engine_is_flat, {"engine/loops/plan.py": ""}, "pilothouse.engine.loops"),
+    (rules.the_engine_is_built_upwards, {"engine/loops/plan.py": ""}, "loops has no place in the engine"),
+    (
+        rules.the_engine_is_built_upwards,
+        {"engine/driving/hub.py": "from pilothouse.engine.plans import logs", "engine/plans/logs.py": ""},
+        "engine/driving may not use engine/plans",
+    ),
     (
         rules.nothing_goes_in_circles,
         {

@@ -16,9 +16,9 @@ from pilothouse.core.chat.backend import Completed, Said, ToolCalled
 from pilothouse.core.chat.calls import Features
 from pilothouse.core.run.events import Event
 from pilothouse.core.tools.spec import ToolAnswer, ToolContext, ToolSpec, Touches
-from pilothouse.engine.chats import Send, Sent
+from pilothouse.engine.chats.chats import Send, Sent
 from pilothouse.engine.services import Services
-from pilothouse.engine.tools import ToolRegistry
+from pilothouse.engine.tools.registry import ToolRegistry
 
 ANN = Principal("ann", Kind.KEY, frozenset({Scope.RUN}), "k1")
 HELLO: Sequence[Step] = (Said("Hello."), Completed())

@@ -14,7 +14,7 @@ from pilothouse.adapters.store.memory import MemoryEventStore, MemoryWorld
 from pilothouse.core.run.commands import Inventory
 from pilothouse.core.run.events import Event
 from pilothouse.core.run.inputs import Input
-from pilothouse.engine.supervisor import Driven, Supervisor, supervising
+from pilothouse.engine.driving.supervisor import Driven, Supervisor, supervising
 
 T = TypeVar("T")
 

@@ -34,8 +34,8 @@ from pilothouse.core.chat.tool_events import ToolApproved, ToolEnded
 from pilothouse.core.run.lifecycle import Lifecycle
 from pilothouse.core.tools.spec import Permit, ToolAnswer, ToolContext, Touches
 from pilothouse.core.workflow.document import Workflow
-from pilothouse.engine.chat_turns import LONGEST_STEERING
-from pilothouse.engine.chat_values import ChatChanges
+from pilothouse.engine.chats.turns import LONGEST_STEERING
+from pilothouse.engine.chats.values import ChatChanges
 from pilothouse.engine.services import Services
 from pilothouse.errors import BackendFailed, BadInput, NotFound, Refused
 
@@ -468,8 +468,8 @@ def test_a_turn_takes_no_longer_than_it_may() -> None:
 
 def test_what_was_used_is_told_of_a_turn_whose_time_was_up() -> None:
     async def journey() -> None:
-        used = [Spent(input_tokens=9, output_tokens=2, model="m"), calling(), Completed()]
-        made = world(FakeTool(), says=by_call(used, [Said("So far"), Hold()]))
+        used = Spent(input_tokens=9, output_tokens=2, model="m")
+        made = world(FakeTool(), says=by_call([used, calling(), Completed()], [Said("So far"), Hold()]))
         async with made.engine() as services:
             sent = await say(services, timeout_ms=60_000, headless=True)
             result = await done(services, sent.turn_id)

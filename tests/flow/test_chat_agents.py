@@ -16,7 +16,7 @@ from tests.support.real_agents import find_agents, one_for_all, settings
 from pilothouse.core.auth.principals import THE_LOCAL_USER
 from pilothouse.core.chat.result import TurnResult
 from pilothouse.core.run.events import NeedsApproval
-from pilothouse.engine.chats import Send
+from pilothouse.engine.chats.chats import Send
 from pilothouse.engine.services import Services
 
 pytestmark = pytest.mark.timeout(300)

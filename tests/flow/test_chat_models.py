@@ -22,7 +22,7 @@ from pilothouse.core.chat.result import TurnResult
 from pilothouse.core.run.events import NeedsApproval
 from pilothouse.core.tools.spec import Touches
 from pilothouse.engine.services import Services
-from pilothouse.engine.tools import ToolRegistry
+from pilothouse.engine.tools.registry import ToolRegistry
 
 T = TypeVar("T")
 WIRES = pytest.mark.parametrize("wire", ["openai", "openai-responses", "anthropic"])

@@ -34,7 +34,7 @@ from pilothouse.core.chat.calls import CallStatus, GivenResult
 from pilothouse.core.chat.result import TurnResult
 from pilothouse.core.tools.spec import Touches
 from pilothouse.engine.services import Services
-from pilothouse.engine.tools import ToolRegistry
+from pilothouse.engine.tools.registry import ToolRegistry
 from pilothouse.errors import BackendFailed
 
 T = TypeVar("T")

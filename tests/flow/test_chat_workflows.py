@@ -18,7 +18,7 @@ from pilothouse.core.auth.principals import THE_LOCAL_USER
 from pilothouse.core.chat.calls import CallStatus, OnApproval
 from pilothouse.core.chat.result import TurnResult
 from pilothouse.core.run.events import NeedsApproval
-from pilothouse.engine.chat_values import Send
+from pilothouse.engine.chats.values import Send
 from pilothouse.engine.services import Services
 
 SECRET = "planted-5ecret/of+the=user-0123456789"

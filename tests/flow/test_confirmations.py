@@ -21,8 +21,8 @@ from pilothouse.core.auth.principals import THE_LOCAL_USER
 from pilothouse.core.chat.calls import CallStatus, OnApproval
 from pilothouse.core.chat.inputs import Confirm
 from pilothouse.core.run.rows import RunRow
-from pilothouse.engine.chat_values import Send
-from pilothouse.engine.confirmations import CHANNEL, Confirmations, Decision, key
+from pilothouse.engine.chats.confirmations import CHANNEL, Confirmations, Decision, key
+from pilothouse.engine.chats.values import Send
 from pilothouse.engine.services import Services
 from pilothouse.errors import Refused
 

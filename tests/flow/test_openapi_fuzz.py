@@ -30,7 +30,7 @@ from tests.support.services import PATIENCE_S, ended, submit
 
 from pilothouse.core.auth.principals import LOCAL, THE_LOCAL_USER, Scope
 from pilothouse.core.workflow.document import Workflow
-from pilothouse.engine.chat_values import Send
+from pilothouse.engine.chats.values import Send
 from pilothouse.interfaces.http.headless_errors import PATH as HEADLESS
 
 EXAMPLES = int(os.environ.get("TEST_FUZZ", "5"))

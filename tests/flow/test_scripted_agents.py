@@ -260,7 +260,7 @@ def test_each_end_of_an_agent_is_told_for_what_it_is(
 def test_an_agent_that_lingers_after_its_last_word_has_succeeded_and_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pilothouse.engine.agent_work.LINGER_S", 0.2)
+    monkeypatch.setattr("pilothouse.engine.agents.work.LINGER_S", 0.2)
 
     async def journey() -> None:
         repo = make_repo(tmp_path / "repo", {"a.yaml": "[{write: {path: a, content: a}}, {linger: 50000}]"})

@@ -30,11 +30,11 @@ from pilothouse.core.run.commands import Command, Exit, Grew, Inventory
 from pilothouse.core.run.events import Recorded
 from pilothouse.core.run.segments import Append
 from pilothouse.core.run.usage import Usage
-from pilothouse.engine.hub import Hub
+from pilothouse.engine.driving.hub import Hub
+from pilothouse.engine.driving.supervisor import Driven, Supervisor, supervising
 from pilothouse.engine.kinds import REGISTRY
-from pilothouse.engine.plan_effects import PlanEffects
+from pilothouse.engine.plans.effects import PlanEffects
 from pilothouse.engine.ports import Agents, Clock, EventStore, Executor, Git, LogStore
-from pilothouse.engine.supervisor import Driven, Supervisor, supervising
 from pilothouse.errors import PilothouseError
 
 

@@ -21,10 +21,10 @@ from pilothouse.core.plan.kind import PlanKind
 from pilothouse.core.plan.spec import OnInterrupted
 from pilothouse.core.plan.state import PlanState
 from pilothouse.core.run.events import Event
-from pilothouse.engine.actor import Actor
-from pilothouse.engine.agent_work import AgentWork
-from pilothouse.engine.effects import Within
-from pilothouse.engine.plan_git import PlanGit
+from pilothouse.engine.agents.work import AgentWork
+from pilothouse.engine.driving.actor import Actor
+from pilothouse.engine.driving.effects import Within
+from pilothouse.engine.plans.git import PlanGit
 from pilothouse.errors import PilothouseError, StaleOwner
 
 SEEDS = 2000

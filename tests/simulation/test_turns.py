@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import Iterator
 from typing import Any
@@ -18,8 +19,8 @@ from pilothouse.core.chat.tool_events import ToolEnded, ToolStarted
 from pilothouse.core.run import control
 from pilothouse.core.run.events import Event
 from pilothouse.core.run.inputs import Recover
-from pilothouse.engine.actor import Actor
-from pilothouse.engine.patience import Patience
+from pilothouse.engine.driving.actor import Actor
+from pilothouse.engine.driving.patience import Patience
 
 SEEDS = 320
 CHUNK = 40
@@ -110,12 +111,12 @@ def test_it_notices_effects_that_are_begun_before_their_intent_is_kept(monkeypat
 
 
 def test_it_notices_a_stop_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    wait = Patience.wait
+    wait: Any = Patience.wait
 
-    async def late(self: Patience, work: Any, unwanted: Any, limit_s: float | None = None) -> Any:
-        answer = await wait(self, work, unwanted, limit_s)
+    async def late(self: Patience, work: Any, unwanted: Any, *given: Any, **more: Any) -> Any:
+        answer = await wait(self, work, unwanted, *given, **more)
         if unwanted.is_set():
-            await self._clock.sleep(2.0)
+            await asyncio.sleep(2.0)
         return answer
 
     monkeypatch.setattr(Patience, "wait", late)

@@ -14,7 +14,7 @@ from pilothouse.assembly import assembled
 from pilothouse.core.plan.spec_parse import parse_plan
 from pilothouse.core.run.events import Event, Recorded
 from pilothouse.core.run.lifecycle import TERMINAL_EVENTS
-from pilothouse.engine.plans import Origin
+from pilothouse.engine.plans.plans import Origin
 from pilothouse.engine.services import Services
 from pilothouse.settings import Settings
 

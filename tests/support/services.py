@@ -33,33 +33,33 @@ from pilothouse.core.plan.kind import PlanKind
 from pilothouse.core.plan.spec_parse import plan_from_data
 from pilothouse.core.run.commands import Command
 from pilothouse.core.run.lifecycle import TERMINAL
-from pilothouse.engine.access import Access
-from pilothouse.engine.agent_known import KnownInLog
-from pilothouse.engine.agent_tokens import AgentTokens
-from pilothouse.engine.agent_tools import AgentTools
-from pilothouse.engine.agent_turns import AgentTurns
-from pilothouse.engine.agents import AgentCatalogue
-from pilothouse.engine.callers import Callers
-from pilothouse.engine.chat_documents import ChatDocuments
-from pilothouse.engine.chat_history import ChatHistory
+from pilothouse.engine.access.access import Access
+from pilothouse.engine.access.credentials import Credentials
+from pilothouse.engine.access.keys import Keys
+from pilothouse.engine.access.oauth import OAuth
+from pilothouse.engine.access.repos import Repos
+from pilothouse.engine.agents.catalogue import AgentCatalogue
+from pilothouse.engine.answering.backend import AgentTurns
+from pilothouse.engine.answering.known import KnownInLog
+from pilothouse.engine.answering.server import AgentTools
+from pilothouse.engine.answering.tokens import AgentTokens
+from pilothouse.engine.calling.principals import Callers
 from pilothouse.engine.chat_ports import Backend
-from pilothouse.engine.chat_turns import ChatTurns
-from pilothouse.engine.chats import Chats
-from pilothouse.engine.credentials import Credentials
-from pilothouse.engine.keys import Keys
+from pilothouse.engine.chats.chats import Chats
+from pilothouse.engine.chats.documents import ChatDocuments
+from pilothouse.engine.chats.effects import TurnEffects
+from pilothouse.engine.chats.history import ChatHistory
+from pilothouse.engine.chats.turns import ChatTurns
+from pilothouse.engine.driving.supervisor import Driven, supervising
 from pilothouse.engine.kinds import REGISTRY
-from pilothouse.engine.oauth import OAuth
-from pilothouse.engine.plan_effects import PlanEffects
-from pilothouse.engine.plans import Origin, Plans
+from pilothouse.engine.plans.effects import PlanEffects
+from pilothouse.engine.plans.plans import Origin, Plans
+from pilothouse.engine.plans.workflows import Workflows
 from pilothouse.engine.ports import Clock, EventStore
 from pilothouse.engine.queries import Queries
-from pilothouse.engine.repos import Repos
 from pilothouse.engine.runs import Runs
 from pilothouse.engine.services import Services
-from pilothouse.engine.supervisor import Driven, supervising
-from pilothouse.engine.tools import ToolRegistry
-from pilothouse.engine.turn_effects import TurnEffects
-from pilothouse.engine.workflows import Workflows
+from pilothouse.engine.tools.registry import ToolRegistry
 
 REPO = "/repo"
 SECRET = b"s" * SECRET_BYTES

@@ -40,7 +40,7 @@ from pilothouse.core.run.inputs import (
 from pilothouse.core.run.lifecycle import Lifecycle
 from pilothouse.core.run.registry import Registry
 from pilothouse.core.run.state import Common
-from pilothouse.engine.effects import Within
+from pilothouse.engine.driving.effects import Within
 from pilothouse.errors import BadInput, Refused
 
 

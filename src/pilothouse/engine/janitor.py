@@ -17,10 +17,10 @@ from pilothouse.core.plan.recover import command_key
 from pilothouse.core.plan.state import PlanState
 from pilothouse.core.run.lifecycle import Lifecycle
 from pilothouse.core.run.rows import RunRow
+from pilothouse.engine.access.repos import Repos
+from pilothouse.engine.driving.supervisor import Supervisor
+from pilothouse.engine.own_tools.shell import of_shell_tool
 from pilothouse.engine.ports import Clock, EventStore, Executor, Git
-from pilothouse.engine.repos import Repos
-from pilothouse.engine.shell_tool import of_shell_tool
-from pilothouse.engine.supervisor import Supervisor
 from pilothouse.errors import Gone, NotFound, PilothouseError
 
 log = logging.getLogger(__name__)

@@ -15,10 +15,10 @@ from pilothouse.core.plan.view import mermaid, node_detail, plan_brief, plan_vie
 from pilothouse.core.run.events import Recorded
 from pilothouse.core.run.lifecycle import Lifecycle
 from pilothouse.core.run.rows import RunRow
-from pilothouse.engine.hub import Batch, Hub
-from pilothouse.engine.plan_logs import PlanLogs, find_node
+from pilothouse.engine.driving.hub import Batch, Hub
+from pilothouse.engine.driving.supervisor import Supervisor
+from pilothouse.engine.plans.logs import PlanLogs, find_node
 from pilothouse.engine.ports import EventStore, Git, LogStore
-from pilothouse.engine.supervisor import Supervisor
 from pilothouse.errors import BadInput, NotFound
 
 Json = dict[str, Any]

@@ -11,9 +11,9 @@ from pilothouse.core.run.events import Source
 from pilothouse.core.run.inputs import Answer, Cancel, Input, Pause, Resume, Retry, Stop
 from pilothouse.core.run.lifecycle import OPEN, TERMINAL, Lifecycle
 from pilothouse.core.run.rows import RunRow
-from pilothouse.engine.chat_turns import TURN, ChatTurns, check_steering
+from pilothouse.engine.chats.turns import TURN, ChatTurns, check_steering
+from pilothouse.engine.driving.supervisor import Supervisor
 from pilothouse.engine.ports import EventStore
-from pilothouse.engine.supervisor import Supervisor
 from pilothouse.errors import BadInput, Gone, NotFound, Refused
 
 VERBS: dict[str, Input] = {

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pilothouse.engine.access import Access
-from pilothouse.engine.agent_tokens import AgentTokens
-from pilothouse.engine.agents import AgentCatalogue
-from pilothouse.engine.callers import Callers
+from pilothouse.engine.access.access import Access
+from pilothouse.engine.access.credentials import Credentials
+from pilothouse.engine.access.keys import Keys
+from pilothouse.engine.access.oauth import OAuth
+from pilothouse.engine.access.repos import Repos
+from pilothouse.engine.agents.catalogue import AgentCatalogue
+from pilothouse.engine.answering.tokens import AgentTokens
+from pilothouse.engine.calling.principals import Callers
 from pilothouse.engine.chat_ports import Backend
-from pilothouse.engine.chats import Chats
-from pilothouse.engine.credentials import Credentials
-from pilothouse.engine.keys import Keys
-from pilothouse.engine.oauth import OAuth
-from pilothouse.engine.plans import Plans
+from pilothouse.engine.chats.chats import Chats
+from pilothouse.engine.driving.supervisor import Supervisor
+from pilothouse.engine.plans.plans import Plans
+from pilothouse.engine.plans.workflows import Workflows
 from pilothouse.engine.ports import Clock
 from pilothouse.engine.queries import Queries
-from pilothouse.engine.repos import Repos
 from pilothouse.engine.runs import Runs
-from pilothouse.engine.supervisor import Supervisor
-from pilothouse.engine.tools import ToolRegistry
-from pilothouse.engine.workflows import Workflows
+from pilothouse.engine.tools.registry import ToolRegistry
 
 
 @dataclass(frozen=True, slots=True)

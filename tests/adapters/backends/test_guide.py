@@ -17,8 +17,8 @@ from pilothouse.core.chat.message import Message, ToolBlock
 from pilothouse.core.chat.request import BackendRequest
 from pilothouse.core.chat.result import TurnResult
 from pilothouse.core.tools.spec import ToolSpec
-from pilothouse.engine.tools import ToolRegistry
-from pilothouse.engine.workflow_tools import workflow_tools
+from pilothouse.engine.own_tools.workflows import workflow_tools
+from pilothouse.engine.tools.registry import ToolRegistry
 
 TOOLS = (
     "create_workflow",

@@ -10,16 +10,16 @@ import pytest
 from pilothouse.adapters.toolbox.opening import ToolboxConfig, open_toolbox
 from pilothouse.core.tools.policy import DEFAULTS, Mode
 from pilothouse.core.tools.spec import ToolSpec, Touches
-from pilothouse.engine.plan_tools import (
+from pilothouse.engine.own_tools.plans import (
     GetPlanLogsTool,
     GetPlanStatusTool,
     ListPlansTool,
     RetryPlanTool,
     StopPlanTool,
 )
-from pilothouse.engine.shell_tool import LookShellTool, ShellTool
-from pilothouse.engine.workflow_run_tools import GetWorkflowRunTool, RunWorkflowTool
-from pilothouse.engine.workflow_tools import (
+from pilothouse.engine.own_tools.shell import LookShellTool, ShellTool
+from pilothouse.engine.own_tools.workflow_runs import GetWorkflowRunTool, RunWorkflowTool
+from pilothouse.engine.own_tools.workflows import (
     CreateWorkflowTool,
     EditWorkflowTool,
     GetWorkflowTool,

@@ -20,7 +20,7 @@ from pilothouse.core.run.events import NeedsApproval
 from pilothouse.core.run.inputs import Answer
 from pilothouse.core.run.lifecycle import Lifecycle
 from pilothouse.core.run.waits import WaitKind
-from pilothouse.engine.effects import Done
+from pilothouse.engine.driving.effects import Done
 from pilothouse.errors import BadInput, Refused
 
 WAIT = f"{TURN}.a"

@@ -31,7 +31,7 @@ from pilothouse.core.run import contract
 from pilothouse.core.run.inputs import Retry
 from pilothouse.core.run.lifecycle import Lifecycle
 from pilothouse.core.run.waits import WaitKind
-from pilothouse.engine.effects import Done
+from pilothouse.engine.driving.effects import Done
 from pilothouse.errors import Refused
 
 REPEATS = Features(repeats=True)

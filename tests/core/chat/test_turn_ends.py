@@ -18,7 +18,7 @@ from pilothouse.core.run.events import RunRecovered, StopDelayed
 from pilothouse.core.run.inputs import Answer, Cancel, Pause, Progress, Resume, Retry, Stop
 from pilothouse.core.run.lifecycle import Lifecycle
 from pilothouse.core.tools.spec import ToolAnswer
-from pilothouse.engine.effects import Done
+from pilothouse.engine.driving.effects import Done
 from pilothouse.errors import Refused
 
 ABORTS = Features(aborts=True)

@@ -26,7 +26,7 @@ from pilothouse.core.run.events import Recorded, RunCanceled, RunRecovered, RunR
 from pilothouse.core.run.inputs import Answer, Cancel, Pause, Resume, Retry, Stop
 from pilothouse.core.run.lifecycle import TERMINAL, TERMINAL_EVENTS, Lifecycle
 from pilothouse.core.tools.spec import ToolAnswer
-from pilothouse.engine.effects import Done
+from pilothouse.engine.driving.effects import Done
 from pilothouse.engine.kinds import REGISTRY
 from pilothouse.errors import PilothouseError
 

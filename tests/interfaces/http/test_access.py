@@ -23,8 +23,8 @@ from pilothouse.core.auth.principals import LOCAL, MEANINGS, THE_LOCAL_USER, Sco
 from pilothouse.core.credentials.services import Given
 from pilothouse.core.plan.spec_parse import plan_from_data
 from pilothouse.core.workflow.document import Workflow
-from pilothouse.engine.chat_values import Send
-from pilothouse.engine.plans import Origin
+from pilothouse.engine.chats.values import Send
+from pilothouse.engine.plans.plans import Origin
 from pilothouse.interfaces.http.access import ROUTES
 from pilothouse.interfaces.http.guard import OPEN_PATHS
 

@@ -16,7 +16,7 @@ from pilothouse.core.chat.tool_events import ToolCalled, ToolEnded
 from pilothouse.core.run.events import Event, Recorded, RunCreated, RunFailed, RunFinished, RunResumed, RunStarted
 from pilothouse.core.run.rows import RunRow, project
 from pilothouse.core.run.segments import Append
-from pilothouse.engine.hub import Hub
+from pilothouse.engine.driving.hub import Hub
 from pilothouse.engine.kinds import REGISTRY
 from pilothouse.engine.queries import Queries
 from pilothouse.interfaces.http import sse

@@ -23,7 +23,7 @@ from pilothouse.core.auth.agent_tokens import make_token
 from pilothouse.core.auth.principals import THE_LOCAL_USER, Answering, Kind
 from pilothouse.core.run.agents import Text
 from pilothouse.core.run.commands import Command
-from pilothouse.engine.chat_values import Send
+from pilothouse.engine.chats.values import Send
 from pilothouse.interfaces.http.access import ROUTES
 from pilothouse.interfaces.http.guard import AGENTS_PATH, principal_of
 

@@ -34,8 +34,8 @@ from pilothouse.core.auth.rates import Rate
 from pilothouse.core.chat.backend import ConversationKnown, Failed, Paused, Said, ToolCalled
 from pilothouse.core.chat.calls import CallReason
 from pilothouse.core.workflow.document import Workflow
-from pilothouse.engine.keys import Keys
-from pilothouse.engine.workflow_tools import workflow_tools
+from pilothouse.engine.access.keys import Keys
+from pilothouse.engine.own_tools.workflows import workflow_tools
 from pilothouse.errors import BackendFailed
 from pilothouse.interfaces.http import headless
 from pilothouse.interfaces.http.api import ChatFlags

@@ -13,7 +13,7 @@ from tests.support.services import PATIENCE_S, REPO, ended, happened, plan, subm
 from pilothouse.core.auth.keys import RANDOM_BYTES, make_key
 from pilothouse.core.auth.principals import LOCAL, Scope
 from pilothouse.core.auth.rates import per_minute
-from pilothouse.engine.keys import DEFAULT_RATE
+from pilothouse.engine.access.keys import DEFAULT_RATE
 from pilothouse.settings import Settings
 
 UNKNOWN = make_key(bytes(RANDOM_BYTES)).text

@@ -17,9 +17,9 @@ from tests.support.tools import TestTool
 from pilothouse.adapters.system.ids import Uuid7Ids
 from pilothouse.core.auth.principals import Kind, Principal, Scope
 from pilothouse.core.chat.backend import Paused, ToolCalled
-from pilothouse.engine.chat_values import Send
-from pilothouse.engine.tool_journal import ToolJournal
-from pilothouse.engine.tools import ToolRegistry
+from pilothouse.engine.chats.values import Send
+from pilothouse.engine.tools.journal import ToolJournal
+from pilothouse.engine.tools.registry import ToolRegistry
 
 CONFIRM = "/api/copilot/confirm"
 ALLOWED = "/api/copilot/auto-allowed-tools"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pilothouse.core.tools.spec import ToolSpec, Touches
-from pilothouse.engine.tool_callers import Tell, ToolOutcome
+from pilothouse.engine.tools.callers import Tell, ToolOutcome
 from pilothouse.errors import NotFound
 
 LOOK = ToolSpec(

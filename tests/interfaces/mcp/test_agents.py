@@ -20,7 +20,7 @@ from tests.support.tools import TestTool
 from pilothouse.core.auth.agent_tokens import make_token
 from pilothouse.core.auth.principals import THE_LOCAL_USER, Answering
 from pilothouse.core.tools.spec import Touches
-from pilothouse.engine.chat_values import Send
+from pilothouse.engine.chats.values import Send
 
 
 @dataclass

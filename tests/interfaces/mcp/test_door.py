@@ -21,7 +21,7 @@ from tests.interfaces.mcp.callers import FakeCaller
 from tests.support.services import PATIENCE_S
 
 from pilothouse.core.auth.principals import LOCAL, Answering, Kind, Principal, Scope
-from pilothouse.engine.tool_callers import ToolCaller, ToolOutcome
+from pilothouse.engine.tools.callers import ToolCaller, ToolOutcome
 from pilothouse.errors import BadInput, Refused, Unavailable
 from pilothouse.interfaces.http.limits import MAX_BODY
 from pilothouse.interfaces.mcp.door import McpDoor

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mcp.types import CallToolResult, TextContent
 
 from pilothouse.core.tools.spec import ToolSpec, Touches
-from pilothouse.engine.tool_callers import ToolOutcome
+from pilothouse.engine.tools.callers import ToolOutcome
 from pilothouse.interfaces.mcp.tools import result, tool
 
 JSON = st.recursive(

@@ -20,15 +20,15 @@ from pilothouse.core.chat.kind import TurnKind
 from pilothouse.core.chat.request import BackendRequest, ChatModel, ToolReport
 from pilothouse.core.run.commands import Inventory
 from pilothouse.core.tools.spec import ToolAnswer, ToolContext, ToolSpec, Touches
-from pilothouse.engine.chat_documents import ChatDocuments
-from pilothouse.engine.chat_history import ChatHistory
+from pilothouse.engine.answering.tools import TurnTools
 from pilothouse.engine.chat_ports import Backend
+from pilothouse.engine.chats.documents import ChatDocuments
+from pilothouse.engine.chats.effects import TurnEffects
+from pilothouse.engine.chats.history import ChatHistory
+from pilothouse.engine.driving.supervisor import Driven, Supervisor, supervising
 from pilothouse.engine.kinds import REGISTRY
 from pilothouse.engine.ports import Clock, EventStore
-from pilothouse.engine.supervisor import Driven, Supervisor, supervising
-from pilothouse.engine.tools import ToolRegistry
-from pilothouse.engine.turn_effects import TurnEffects
-from pilothouse.engine.turn_tools import TurnTools
+from pilothouse.engine.tools.registry import ToolRegistry
 from pilothouse.errors import BackendFailed, NotFound, PilothouseError, Refused
 
 _PAUSES = (0.0, 0.05, 0.2, 0.5, 1.0, 5.0)

@@ -25,7 +25,7 @@ from pilothouse.core.run.lifecycle import TERMINAL, TERMINAL_EVENTS, Lifecycle
 from pilothouse.core.run.rows import RunRow, project
 from pilothouse.core.run.segments import Append
 from pilothouse.engine.kinds import REGISTRY
-from pilothouse.engine.tool_callers import ToolOutcome
+from pilothouse.engine.tools.callers import ToolOutcome
 
 if TYPE_CHECKING:
     from tests.simulation.turns.life import TurnLife

@@ -23,9 +23,9 @@ from pilothouse.adapters.vault.provider import HttpProvider
 from pilothouse.core.auth.principals import Kind, Principal, Scope
 from pilothouse.core.credentials.services import Given, services
 from pilothouse.core.tools.spec import ToolAnswer, ToolContext
-from pilothouse.engine.credentials import Credentials
-from pilothouse.engine.oauth import OAuth
-from pilothouse.engine.tools import ToolRegistry
+from pilothouse.engine.access.credentials import Credentials
+from pilothouse.engine.access.oauth import OAuth
+from pilothouse.engine.tools.registry import ToolRegistry
 
 WITHIN_S = 30
 ANN = Principal("ann", Kind.KEY, frozenset({Scope.RUN}))

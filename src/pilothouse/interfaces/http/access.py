@@ -15,7 +15,7 @@ from starlette.requests import Request
 
 from pilothouse.core.auth.policy import Action
 from pilothouse.core.auth.principals import Kind
-from pilothouse.engine.access import Access
+from pilothouse.engine.access.access import Access
 from pilothouse.interfaces.http.credentials import HEADER
 from pilothouse.interfaces.http.guard import AGENTS_PATH, OPEN_PATHS, principal_of
 

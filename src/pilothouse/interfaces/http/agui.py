@@ -23,7 +23,7 @@ from pilothouse.core.chat.agui import PROTOCOL, Projection, read_interrupt_id
 from pilothouse.core.chat.agui_messages import messages_snapshot
 from pilothouse.core.chat.calls import GivenResult
 from pilothouse.core.tools.spec import ToolSpec
-from pilothouse.engine.chat_values import Send
+from pilothouse.engine.chats.values import Send
 from pilothouse.engine.keyed import keyed_id
 from pilothouse.engine.queries import Queries
 from pilothouse.engine.services import Services

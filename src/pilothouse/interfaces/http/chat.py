@@ -13,8 +13,8 @@ from pilothouse.core.auth.policy import Action
 from pilothouse.core.auth.principals import Principal
 from pilothouse.core.run.lifecycle import TERMINAL
 from pilothouse.core.run.rows import RunRow
-from pilothouse.engine.chat_turns import TURN
-from pilothouse.engine.chat_values import ChatChanges, ChatView
+from pilothouse.engine.chats.turns import TURN
+from pilothouse.engine.chats.values import ChatChanges, ChatView
 from pilothouse.engine.services import Services
 from pilothouse.errors import NotFound
 from pilothouse.interfaces.http.chat_bodies import InteractiveMessage, Rename, SteerTurn, StopTurn

@@ -8,7 +8,7 @@ from pydantic import AliasChoices, Field, StrictBool
 
 from pilothouse.core.chat.calls import GivenResult, OnApproval
 from pilothouse.core.tools.spec import Permit, ToolSpec
-from pilothouse.engine.chat_values import ChatChanges, Send
+from pilothouse.engine.chats.values import ChatChanges, Send
 from pilothouse.errors import BadInput
 from pilothouse.interfaces.http.bodies import Body, Name, like
 

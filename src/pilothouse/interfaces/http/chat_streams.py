@@ -12,7 +12,7 @@ from pilothouse.core.chat.shown import Shown
 from pilothouse.core.run.events import Recorded
 from pilothouse.core.run.lifecycle import TERMINAL
 from pilothouse.core.run.rows import RunRow
-from pilothouse.engine.hub import Batch
+from pilothouse.engine.driving.hub import Batch
 from pilothouse.engine.queries import Queries
 from pilothouse.interfaces.http.sse import CONNECTED, KEEPALIVE, writes
 

@@ -20,8 +20,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pilothouse.core.auth.principals import THE_LOCAL_USER, Kind, Principal
-from pilothouse.engine.agent_tokens import AgentTokens
-from pilothouse.engine.keys import Keys
+from pilothouse.engine.access.keys import Keys
+from pilothouse.engine.answering.tokens import AgentTokens
 from pilothouse.errors import Denied, PilothouseError, Unavailable
 from pilothouse.interfaces.http.credentials import key_in
 from pilothouse.interfaces.http.logins import Logins

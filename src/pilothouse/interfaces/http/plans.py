@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from pilothouse.core.plan.spec import PlanSpec
 from pilothouse.core.plan.spec_parse import parse_plan, plan_from_data
-from pilothouse.engine.plans import Origin
+from pilothouse.engine.plans.plans import Origin
 from pilothouse.engine.services import Services
 from pilothouse.interfaces.http.bodies import CancelGroup, RetryNode, RetryPlan, SubmitPlan
 from pilothouse.interfaces.http.describe import answer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
-from pilothouse.engine.repos import Repos
+from pilothouse.engine.access.repos import Repos
 from pilothouse.errors import BadInput
 from pilothouse.interfaces.http.guard import at_home, principal_of
 

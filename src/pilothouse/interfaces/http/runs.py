@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pilothouse.engine.chat_turns import TURN
+from pilothouse.engine.chats.turns import TURN
 from pilothouse.engine.services import Services
 from pilothouse.errors import Refused
 from pilothouse.interfaces.http.bodies import StopEverything

@@ -9,7 +9,7 @@ import msgspec
 
 from pilothouse.core.run.lifecycle import TERMINAL
 from pilothouse.core.run.rows import RunRow
-from pilothouse.engine.hub import Batch
+from pilothouse.engine.driving.hub import Batch
 from pilothouse.engine.queries import Queries
 from pilothouse.errors import Gone, NotFound
 from pilothouse.interfaces.http.sse import CONNECTED, KEEPALIVE, frame, writes

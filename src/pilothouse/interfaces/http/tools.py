@@ -13,9 +13,9 @@ from starlette.responses import Response
 from pilothouse.core.auth.principals import Principal
 from pilothouse.core.chat.request import ToolReport
 from pilothouse.core.tools.spec import Permit, ToolAnswer
-from pilothouse.engine.direct_tools import DirectTools
+from pilothouse.engine.calling.direct import DirectTools
 from pilothouse.engine.services import Services
-from pilothouse.engine.tool_journal import MOST
+from pilothouse.engine.tools.journal import MOST
 from pilothouse.errors import NotFound
 from pilothouse.interfaces.http.chat_bodies import AllowTool, ConfirmTool, ExecuteTool, MarkComplete
 from pilothouse.interfaces.http.describe import answer

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from pilothouse.engine.oauth import FLOW_MS
+from pilothouse.engine.access.oauth import FLOW_MS
 from pilothouse.engine.services import Services
 from pilothouse.errors import BadInput, NotFound, PilothouseError, Refused
 from pilothouse.interfaces.http.bodies import AddCredential, ConnectAccount, ConnectedAccount

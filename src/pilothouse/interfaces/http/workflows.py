@@ -16,8 +16,8 @@ from pilothouse.core.workflow.from_plan import workflow_from_plan
 from pilothouse.core.workflow.history import Note
 from pilothouse.core.workflow.operations import read_operations
 from pilothouse.core.workflow.reading import read_workflow
+from pilothouse.engine.plans.workflows import StoredWorkflow
 from pilothouse.engine.services import Services
-from pilothouse.engine.workflows import StoredWorkflow
 from pilothouse.interfaces.http.bodies import (
     MAX_VERSION,
     CreateWorkflow,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pilothouse.core.auth.principals import Principal
-from pilothouse.engine.tool_callers import ToolCaller
+from pilothouse.engine.tools.callers import ToolCaller
 from pilothouse.errors import Unavailable
 
 if TYPE_CHECKING:

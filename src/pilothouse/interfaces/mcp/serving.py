@@ -26,7 +26,7 @@ from mcp.types import (
 from starlette.types import Receive, Scope, Send
 
 from pilothouse.core.auth.principals import Kind, Principal
-from pilothouse.engine.tool_callers import ToolCaller, ToolOutcome
+from pilothouse.engine.tools.callers import ToolCaller, ToolOutcome
 from pilothouse.errors import BadInput, Denied, NotFound, PilothouseError, Refused, Unavailable
 from pilothouse.interfaces.mcp.tools import failure, result, tool
 

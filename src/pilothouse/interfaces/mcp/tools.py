@@ -8,7 +8,7 @@ from typing import Any
 from mcp.types import CallToolResult, TextContent, Tool, ToolAnnotations
 
 from pilothouse.core.tools.spec import ToolSpec, Touches
-from pilothouse.engine.tool_callers import ToolOutcome
+from pilothouse.engine.tools.callers import ToolOutcome
 
 _ADDS_ONLY = frozenset({Touches.NOTHING, Touches.DOCUMENTS})
 """What was there before is still there afterwards: documents keep every version."""

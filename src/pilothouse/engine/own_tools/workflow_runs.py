@@ -1,0 +1,91 @@
+"""The tools that run a workflow as a plan, and look at how that goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from pilothouse.core.auth.policy import Action
+from pilothouse.core.tools.parameters import Parameters, read, schema_of
+from pilothouse.core.tools.spec import Permit, ToolAnswer, ToolContext, ToolSpec, Touches
+from pilothouse.engine.access.access import Access
+from pilothouse.engine.access.acting import acting_for, workflow_meant
+from pilothouse.engine.access.repos import Repos
+from pilothouse.engine.chat_ports import Tool
+from pilothouse.engine.plans.shown import plan_shown
+from pilothouse.engine.plans.workflows import Workflows
+from pilothouse.engine.queries import Queries
+from pilothouse.errors import BadInput
+
+
+class RunWorkflow(Parameters, frozen=True, kw_only=True):
+    workflow_id: Annotated[str, Meta(description="By default the workflow of this conversation.")] = ""
+    version: Annotated[int | None, Meta(description="By default the last one.")] = None
+    repo_path: Annotated[str, Meta(description="A registered repository; by default the workflow's, or this one.")] = ""
+
+
+class GetWorkflowRun(Parameters, frozen=True, kw_only=True):
+    run_id: Annotated[str, Meta(description="What run_workflow answered.")]
+
+
+class RunWorkflowTool:
+    spec = ToolSpec(
+        name="run_workflow",
+        description=(
+            "Run a workflow as a plan, in worktrees of a registered repository. Answers the runId at once; the run "
+            "goes on by itself: look at it with get_workflow_run. Example: {}"
+        ),
+        parameters=schema_of(RunWorkflow),
+        touches=Touches.RUNS,
+        permit=Permit.ASK,
+        idempotent=True,  # one call is one plan: it is submitted under a key that the call alone has
+    )
+
+    def __init__(self, workflows: Workflows, repos: Repos) -> None:
+        self._workflows = workflows
+        self._repos = repos
+
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolAnswer:
+        given, principal = read(RunWorkflow, arguments), acting_for(context)
+        workflow_id = workflow_meant(given.workflow_id, context)
+        compiled = await self._workflows.compiled(workflow_id, principal, given.version)
+        asked = given.repo_path or compiled.spec.repo_path or context.workspace
+        if not asked:
+            raise BadInput("is missing", field="repoPath", fix="give a registered repository")
+        if not asked.startswith("/"):
+            raise BadInput(f"{asked!r} is not an absolute path", field="repoPath", fix="begin with '/'")
+        run_id = await self._workflows.run(
+            compiled,
+            principal,
+            repo=await self._repos.require(asked, principal),
+            session_id=context.chat_id or None,
+            parent_run_id=context.turn_id or None,
+            key=f"{context.turn_id or context.chat_id}.{context.call_id}" if context.call_id else None,
+        )
+        result = {"runId": run_id, "workflowId": workflow_id, "version": compiled.version, "status": "started"}
+        return ToolAnswer(ok=True, result=result, runs=(run_id,))
+
+
+class GetWorkflowRunTool:
+    spec = ToolSpec(
+        name="get_workflow_run",
+        description='How a run of a workflow goes: its status, and each block\'s. Example: {"runId": "0192f0c1-…"}',
+        parameters=schema_of(GetWorkflowRun),
+        touches=Touches.NOTHING,
+    )
+
+    def __init__(self, queries: Queries, access: Access) -> None:
+        self._queries = queries
+        self._access = access
+
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolAnswer:
+        given = read(GetWorkflowRun, arguments)
+        await self._access.require(acting_for(context), Action.READ_RUNS, given.run_id)
+        return ToolAnswer(ok=True, result={"runId": given.run_id, **plan_shown(await self._queries.plan(given.run_id))})
+
+
+def workflow_run_tools(workflows: Workflows, repos: Repos, queries: Queries, access: Access) -> Iterable[Tool]:
+    """Both."""
+    return [RunWorkflowTool(workflows, repos), GetWorkflowRunTool(queries, access)]
