@@ -72,7 +72,7 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
     from pilothouse.engine.answering.known import KnownInLog
     from pilothouse.engine.answering.server import AgentTools
     from pilothouse.engine.answering.tokens import AgentTokens
-    from pilothouse.engine.calling.principals import Callers
+    from pilothouse.engine.calling.callers import Callers
     from pilothouse.engine.chats.chats import Chats
     from pilothouse.engine.chats.confirmations import Confirmations
     from pilothouse.engine.chats.documents import ChatDocuments

@@ -43,7 +43,7 @@ from pilothouse.engine.answering.backend import AgentTurns
 from pilothouse.engine.answering.known import KnownInLog
 from pilothouse.engine.answering.server import AgentTools
 from pilothouse.engine.answering.tokens import AgentTokens
-from pilothouse.engine.calling.principals import Callers
+from pilothouse.engine.calling.callers import Callers
 from pilothouse.engine.chat_ports import Backend
 from pilothouse.engine.chats.chats import Chats
 from pilothouse.engine.chats.documents import ChatDocuments

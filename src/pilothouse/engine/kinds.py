@@ -1,4 +1,4 @@
-"""Every event this program can meet in a log. A new kind of run adds its events here, and its driver in ``app.py``."""
+"""Every event this program can meet in a log. A new kind of run adds its events here, its driver in ``assembly.py``."""
 
 from __future__ import annotations
 

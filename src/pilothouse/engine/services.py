@@ -11,7 +11,7 @@ from pilothouse.engine.access.oauth import OAuth
 from pilothouse.engine.access.repos import Repos
 from pilothouse.engine.agents.catalogue import AgentCatalogue
 from pilothouse.engine.answering.tokens import AgentTokens
-from pilothouse.engine.calling.principals import Callers
+from pilothouse.engine.calling.callers import Callers
 from pilothouse.engine.chat_ports import Backend
 from pilothouse.engine.chats.chats import Chats
 from pilothouse.engine.driving.supervisor import Supervisor

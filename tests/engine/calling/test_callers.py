@@ -11,7 +11,7 @@ from tests.engine.conversations import ANN, BOB, THE_LOCAL_USER, FakeTool, run, 
 from pilothouse.core.auth.principals import Kind, Principal, Scope
 from pilothouse.core.auth.refusals import NeedsScope
 from pilothouse.core.tools.spec import Permit, ToolAnswer, Touches
-from pilothouse.engine.calling import callers as direct_calls
+from pilothouse.engine.calling import direct_calls
 from pilothouse.engine.tools.callers import ToolOutcome
 from pilothouse.errors import BadInput, NotFound
 

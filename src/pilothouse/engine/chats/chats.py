@@ -1,9 +1,9 @@
 """Conversations: sending, what one may ask of their turns, and the chats themselves.
 
-This is the door to them, and says what each may raise; behind it, ``chat_starting`` begins turns, ``chat_control`` is
-about those that have begun, ``chat_reading`` and ``chat_changing`` about the chats. Everything that can be checked of a
-message is checked before there is a turn, and whatever a principal may not see is not there for it. What a turn does is
-its kind's to decide; what a backend is asked, ``turn_effects``'.
+This is the door to them, and says what each may raise; behind it, ``starting`` begins turns, ``control`` is about those
+that have begun, ``reading`` and ``changing`` about the chats. Everything that can be checked of a message is checked
+before there is a turn, and whatever a principal may not see is not there for it. What a turn does is its kind's to
+decide; what a backend is asked, ``calls``'.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from pilothouse.core.plan.kind import PlanKind
 from pilothouse.core.tools.parameters import Parameters, read, schema_of
 from pilothouse.core.tools.spec import ToolAnswer, ToolContext, ToolSpec, Touches
 from pilothouse.engine.access.access import Access
-from pilothouse.engine.access.acting import acting_for
 from pilothouse.engine.chat_ports import Tool
+from pilothouse.engine.own_tools.acting import acting_for
 from pilothouse.engine.plans.plans import Plans
 from pilothouse.engine.plans.shown import brief_shown, plan_shown
 from pilothouse.engine.queries import Queries

@@ -11,9 +11,9 @@ from pilothouse.core.auth.policy import Action
 from pilothouse.core.tools.parameters import Parameters, read, schema_of
 from pilothouse.core.tools.spec import Permit, ToolAnswer, ToolContext, ToolSpec, Touches
 from pilothouse.engine.access.access import Access
-from pilothouse.engine.access.acting import acting_for, workflow_meant
 from pilothouse.engine.access.repos import Repos
 from pilothouse.engine.chat_ports import Tool
+from pilothouse.engine.own_tools.acting import acting_for, workflow_meant
 from pilothouse.engine.plans.shown import plan_shown
 from pilothouse.engine.plans.workflows import Workflows
 from pilothouse.engine.queries import Queries

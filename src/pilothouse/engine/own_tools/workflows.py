@@ -17,8 +17,8 @@ from pilothouse.core.tools.spec import ToolAnswer, ToolContext, ToolSpec, Touche
 from pilothouse.core.workflow.document import workflow_data
 from pilothouse.core.workflow.operations import MAX_OPERATIONS, Operation, read_operations
 from pilothouse.core.workflow.reading import read_workflow
-from pilothouse.engine.access.acting import acting_for, note_of, workflow_meant
 from pilothouse.engine.chat_ports import Tool
+from pilothouse.engine.own_tools.acting import acting_for, note_of, workflow_meant
 from pilothouse.engine.plans.workflows import StoredWorkflow, Workflows
 
 _BLOCK = {
