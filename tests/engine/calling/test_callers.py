@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from tests.engine.conversations import ANN, BOB, THE_LOCAL_USER, FakeTool, run, world
 
+from pilothouse.adapters.store.memory_output import MemoryLogStore
+from pilothouse.adapters.system.clock import SystemClock
+from pilothouse.adapters.system.ids import Uuid7Ids
 from pilothouse.core.auth.principals import Kind, Principal, Scope
 from pilothouse.core.auth.refusals import NeedsScope
 from pilothouse.core.tools.spec import Permit, ToolAnswer, Touches
 from pilothouse.engine.calling import direct_calls
 from pilothouse.engine.tools.callers import ToolOutcome
-from pilothouse.errors import BadInput, NotFound
+from pilothouse.engine.tools.journal import ToolJournal
+from pilothouse.errors import BadInput, NotFound, StoreFailed
 
 
 async def silent(_: str) -> None:
@@ -147,5 +152,57 @@ def test_what_is_remembered_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None
             for id in ("a", "b", "a", "c", "a", "b"):
                 await caller.call(id, "touch", {"id": id}, silent)
             assert [arguments["id"] for arguments in tool.ran] == ["a", "b", "c", "b"]
+
+    run(test)
+
+
+def test_one_that_goes_on_is_not_forgotten_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(direct_calls, "REMEMBERED", 2)
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(arguments: Mapping[str, Any], _: Any) -> str:
+        if arguments["id"] == "slow":
+            begun.set()
+            await goes_on.wait()
+        return "done"
+
+    tool = FakeTool("touch", Touches.RUNS, does=slow)
+
+    async def test() -> None:
+        async with world(tool).engine() as services:
+            caller = services.tool_callers(ANN)
+            first = asyncio.create_task(caller.call("slow", "touch", {"id": "slow"}, silent))
+            await begun.wait()
+            for id in ("a", "b", "c", "d"):
+                await caller.call(id, "touch", {"id": id}, silent)
+            again = asyncio.create_task(caller.call("slow", "touch", {"id": "slow"}, silent))
+            goes_on.set()
+            assert [outcome.result for outcome in await asyncio.gather(first, again)] == ["done", "done"]
+            assert [arguments["id"] for arguments in tool.ran] == ["slow", "a", "b", "c", "d"]
+
+    run(test)
+
+
+def test_one_that_could_not_be_recorded_was_not_begun() -> None:
+    class FullAtFirst(MemoryLogStore):
+        full = True
+
+        async def append(self, output: str, data: bytes) -> None:
+            if self.full:
+                self.full = False
+                raise StoreFailed("the disk is full")
+            await super().append(output, data)
+
+    tool = FakeTool("touch", Touches.RUNS)
+
+    async def test() -> None:
+        made = world(tool)
+        made.tools.journal = ToolJournal(FullAtFirst(), SystemClock(), Uuid7Ids())
+        async with made.engine() as services:
+            caller = services.tool_callers(ANN)
+            with pytest.raises(StoreFailed):
+                await caller.call("c1", "touch", {"n": 1}, silent)
+            assert tool.ran == []
+            assert (await caller.call("c1", "touch", {"n": 1}, silent)).result == {"n": 1}
 
     run(test)

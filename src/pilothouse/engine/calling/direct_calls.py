@@ -16,10 +16,10 @@ from pilothouse.core.auth.principals import Principal
 from pilothouse.core.tools.spec import ToolSpec
 from pilothouse.engine.calling.direct import DirectTools
 from pilothouse.engine.tools.callers import Tell, ToolCaller, ToolOutcome
-from pilothouse.errors import BadInput, Denied, NotFound
+from pilothouse.errors import BadInput, Denied, NotFound, PilothouseError
 
 REMEMBERED = 256
-"""Calls of tools that must not be executed twice, over all callers."""
+"""Calls of tools that must not be executed twice, over all callers, that are over; those that go on all are."""
 
 
 @dataclass(slots=True)
@@ -45,8 +45,10 @@ class DirectCalls:
         """The call of that id, whether it is the first time or not."""
         call = self._calls.setdefault((by, call_id), _Call())
         self._calls.move_to_end((by, call_id))
-        if len(self._calls) > REMEMBERED:
-            self._calls.popitem(last=False)
+        # One that goes on stays: whoever asks for it again would have its tool executed beside itself.
+        over = (place for place, one in self._calls.items() if one is not call and not one.making.locked())
+        if len(self._calls) > REMEMBERED and (oldest := next(over, None)) is not None:
+            del self._calls[oldest]
         return call
 
 
@@ -76,7 +78,11 @@ class _Caller:
                 call.outcome = ToolOutcome(ok=False, error=f"{error} before you call it again.")
             elif call.outcome is None:
                 call.begun = True
-                call.outcome = await self._run(name, arguments, call_id)
+                try:
+                    call.outcome = await self._run(name, arguments, call_id)
+                except PilothouseError:  # refused, or not to be recorded: nothing was done
+                    call.begun = False
+                    raise
             return call.outcome
 
     async def _run(self, name: str, arguments: Mapping[str, Any], call_id: str) -> ToolOutcome:
