@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,21 +38,6 @@ class Address:
     def place(self) -> str:
         """What it is for people: the URL, or the socket."""
         return self.socket_path or self.url
-
-    def listens(self) -> bool:
-        """Whether somebody does, as far as that can be known at once. Asked before each request because a connection
-        that is refused stays open in httpcore until it is collected."""
-        if self.data_dir is None:
-            return True
-        with socket.socket(socket.AF_UNIX) as probe:
-            probe.settimeout(_POLL)
-            try:
-                probe.connect(os.fspath(socket_path(self.data_dir)))
-            except TimeoutError:
-                return True  # busy, but there
-            except OSError:
-                return False
-        return True
 
     def find(self, *, lost: bool = False) -> None:
         """Make sure that somebody is there, as far as that is ours to do. ``lost``: somebody was, and a successor is

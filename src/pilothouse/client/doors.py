@@ -14,6 +14,7 @@ from pilothouse.client.address import Address
 from pilothouse.client.courses import SILENCE_S, Course
 from pilothouse.client.failures import ServerFailed, Unreachable, failure
 from pilothouse.client.flows import Ask, Flow, Now, Pause, Step
+from pilothouse.client.transport import SocketTransport
 from pilothouse.errors import PilothouseError
 
 T = TypeVar("T")
@@ -30,7 +31,7 @@ class Door:
         self._address = address
         self._timeout = timeout
         if transport is None and address.socket_path is not None:
-            transport = httpx.HTTPTransport(uds=address.socket_path)
+            transport = SocketTransport(address.socket_path)
         self._http = httpx.Client(base_url=address.url, headers=address.headers, transport=transport)
         self._found, self._lost = False, False
 
@@ -93,8 +94,8 @@ class Door:
             yield None if response.status_code == _NO_CONTENT else response.iter_bytes()
 
     def _find(self) -> None:
-        if not (self._found and self._address.listens()):
-            self._address.find(lost=self._lost or self._found)
+        if not self._found:
+            self._address.find(lost=self._lost)
             self._found = True
 
     @contextmanager
@@ -178,8 +179,8 @@ class AsyncDoor:
                 yield None if response.status_code == _NO_CONTENT else response.aiter_bytes()
 
     async def _find(self) -> None:
-        if not (self._found and self._address.listens()):
-            await asyncio.to_thread(self._address.find, lost=self._lost or self._found)
+        if not self._found:
+            await asyncio.to_thread(self._address.find, lost=self._lost)
             self._found = True
 
     @contextmanager
