@@ -114,6 +114,32 @@ def test_what_is_kept_by_others_or_elsewhere_or_too_long_is_not_there_and_stands
     tell(story)
 
 
+def test_what_another_of_us_keeps_in_the_place_of_what_was_just_forgotten_stays() -> None:
+    first_look, others = asyncio.Event(), World().ours
+
+    class Later(MemorySignals):
+        """Another one is quicker, between a look that finds nothing and what is done about it."""
+
+        async def keep(self, key: str, value: bytes, ttl_s: float) -> bool:
+            return first_look.is_set() and await super().keep(key, value, ttl_s)
+
+        async def kept(self, key: str) -> bytes | None:
+            found = await super().kept(key)
+            if not first_look.is_set():
+                first_look.set()
+                assert await others.keep(key, b"theirs", 60)
+            return found
+
+    async def story(world: World) -> None:
+        nonlocal others
+        others = world.also_ours
+        late = SignedSignals(Later(world.place), SECRET, lambda: world.at)
+        assert not await late.keep("a", b"mine", 60)
+        assert await world.ours.kept("a") == b"theirs"
+
+    tell(story)
+
+
 def test_what_is_kept_is_no_message_and_a_message_is_nothing_that_is_kept() -> None:
     async def story(world: World) -> None:
         await world.raw.keep("c", await on_the_wire(world, "c", b"x"), 60)

@@ -59,15 +59,18 @@ class SignedSignals:
         sealed = self._sealed(f"kept {key}", value, self._now() + ttl_s)
         if await self._signals.keep(key, sealed, ttl_s):
             return True
-        if await self.kept(key) is not None:
-            return False
-        await self._signals.forget(key)  # nobody's: it must not stand in the way of ours
+        found = await self._signals.kept(key)
+        if found is not None:
+            if self._of_ours(key, found) is not None:
+                return False
+            await self._signals.forget(key)  # nobody's: it must not stand in the way of ours
         return await self._signals.keep(key, sealed, ttl_s)
 
     async def kept(self, key: str) -> bytes | None:
         sealed = await self._signals.kept(key)
-        if sealed is None:
-            return None
+        return None if sealed is None else self._of_ours(key, sealed)
+
+    def _of_ours(self, key: str, sealed: bytes) -> bytes | None:
         opened = self._opened(f"kept {key}", sealed)
         if opened is None:
             self._dropped(key, _UNSIGNED)
