@@ -22,6 +22,8 @@ from pilothouse.core.run.contract import Ended, Failed
 from pilothouse.core.run.events import NeedsApproval
 from pilothouse.core.run.usage import Usage
 from pilothouse.engine.agents import work as agent_work
+from pilothouse.engine.agents.work import AgentWork, Reading
+from pilothouse.engine.driving.commands import Commands
 from pilothouse.errors import BadInput, StoreFailed
 
 
@@ -313,6 +315,50 @@ def test_what_ends_while_its_reader_is_still_being_made_is_understood(monkeypatc
         assert text_of(desk) == "x"
 
     asyncio.run(test())  # real threads, so a real loop
+
+
+def test_what_was_read_for_somebody_who_is_cancelled_twice_is_told_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test() -> None:
+        desk, reading, told = Desk(printing(Text(text="x"), DONE)), Reading(), asyncio.Event()
+        attach, loop, begun, let_go = (
+            desk.executor.attach,
+            asyncio.get_running_loop(),
+            asyncio.Event(),
+            threading.Event(),
+        )
+
+        class Slow(LineReader):
+            def line(self, line: bytes) -> Iterable[News]:
+                loop.call_soon_threadsafe(begun.set)
+                assert let_go.wait(30)
+                return super().line(line)
+
+        async def late(key: str, from_offset: int = 0) -> AsyncIterator[Grew | Exit]:
+            async for item in attach(key, from_offset):
+                await told.wait()
+                yield item
+
+        monkeypatch.setattr(desk.agents, "reader", lambda _: Slow())
+        monkeypatch.setattr(desk.executor, "attach", late)
+        performer = AgentWork(Commands(desk.executor, desk.clock), desk.agents, desk.logs, desk.clock)
+        following = asyncio.create_task(performer.run(work(), desk.within, reading=reading))
+        while not await desk.logs.size(OUTPUT):
+            await asyncio.sleep(0)
+        asking = asyncio.create_task(reading.catch_up())
+        await begun.wait()
+        for _ in range(2):
+            asking.cancel()
+            await asyncio.sleep(0)
+        let_go.set()
+        await asyncio.wait((asking,))
+        told.set()
+        ended = await following
+        assert isinstance(ended, AgentEnded) and ended.ok
+        assert text_of(desk) == "x"
+
+    asyncio.run(asyncio.wait_for(test(), 30))  # real threads, so a real loop
 
 
 def test_output_that_cannot_be_read_for_a_while_is_read_later(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,11 +187,11 @@ def test_one_that_could_not_be_recorded_was_not_begun() -> None:
     class FullAtFirst(MemoryLogStore):
         full = True
 
-        async def append(self, output: str, data: bytes) -> None:
+        async def append(self, output: str, data: bytes) -> tuple[int, int]:
             if self.full:
                 self.full = False
                 raise StoreFailed("the disk is full")
-            await super().append(output, data)
+            return await super().append(output, data)
 
     tool = FakeTool("touch", Touches.RUNS)
 

@@ -25,6 +25,7 @@ from pilothouse.engine.agents.lines import MAX_LINE, Gap, Line, Lines
 from pilothouse.engine.agents.news import BOUNDS, Bounds, Tell, Telling
 from pilothouse.engine.driving.commands import Commands
 from pilothouse.engine.driving.effects import Within
+from pilothouse.engine.driving.undisturbed import undisturbed
 from pilothouse.engine.ports import Agents, Clock, LogStore
 from pilothouse.errors import PilothouseError
 
@@ -213,17 +214,11 @@ class _Output:
         stops waiting for it."""
         reader = await self._reading()  # before anything is taken: whoever is cancelled here has taken nothing
         while batch := self._lines.some(_LINES_AT_A_TIME, _PIECE):
-            understanding = asyncio.ensure_future(asyncio.to_thread(_understand, reader, batch))
-            try:
-                await asyncio.shield(understanding)
-            finally:
-                if not understanding.done():
-                    await asyncio.wait((understanding,))
-                if understanding.done():
-                    self._understood(understanding.result())
+            await undisturbed(self._understood(reader, batch))
             reader = await self._reading()
 
-    def _understood(self, told: _Understood) -> None:
+    async def _understood(self, reader: AgentReader | None, batch: Sequence[Line | Gap]) -> None:
+        told = await asyncio.to_thread(_understand, reader, batch)
         for news, to in told.news:
             self._telling.line(news, to)
         if told.finished:
