@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -186,6 +187,27 @@ def test_a_stop_ends_its_process_before_the_turn_is_stopped() -> None:
             result = await services.chats.wait(sent.turn_id, THE_LOCAL_USER, PATIENCE_S)
             assert result.content == "I am"
             assert not machine.warden.running()
+
+    run(test)
+
+
+def test_a_stop_does_not_wait_for_a_look_at_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine, looking = Agent(DONE), asyncio.Event()
+
+    async def slow(*_: object) -> None:
+        looking.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(MemoryAgents, "check", slow)
+
+    async def test() -> None:
+        async with machine.engine() as services:
+            sent = await say(services)
+            await looking.wait()
+            await services.chats.abort(sent.turn_id, THE_LOCAL_USER)
+            result = await services.chats.wait(sent.turn_id, THE_LOCAL_USER, PATIENCE_S)
+            assert result.status == "stopped"
+            assert not machine.commands
 
     run(test)
 

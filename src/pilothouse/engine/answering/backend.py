@@ -157,7 +157,8 @@ class AgentTurns:
         server = await self._tools.server(call) if self._tools is not None else None
         attempt, opening, place = f"{call.turn_id}/{call.call}", "", ""
         if not call.adopted:
-            await self._agents.check(spec, permissions)
+            # It may start programs, for which no stop waits: an agent that is unwanted by then is never started.
+            await within.unless_unwanted(self._agents.check(spec, permissions))
             before = await self._before(call.turn_id, call.chat_id)
             opening = opening_of(call, before, folder, looks=looks, server=server.name if server else "")
             place = await self._executor.open(attempt, within.epoch)
