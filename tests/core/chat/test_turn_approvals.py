@@ -55,6 +55,16 @@ def test_what_is_allowed_is_executed() -> None:
     assert turn.last(ToolApproved).by == "bob"
 
 
+def test_a_tool_is_told_when_a_person_was_asked_about_it() -> None:
+    turn = asked()
+    (question,) = [recorded for recorded in turn.log if isinstance(recorded.event, NeedsApproval)]
+    turn.now += 5_000
+    answer(turn, "approve")
+    turn.hear(ToolCalled(id="b", name="look", arguments={}))
+    effects = {effect.tool_call_id: effect for effect in turn.begun if isinstance(effect, RunTool)}
+    assert (effects["a"].asked_at, effects["b"].asked_at) == (question.at, None)
+
+
 def test_other_arguments_are_what_it_is_executed_with() -> None:
     turn = asked()
     answer(turn, "approve", arguments={"rm": "-i"})

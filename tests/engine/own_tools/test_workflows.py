@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from msgspec import structs
 from tests.support.services import PATIENCE_S, REPO, World, ended, submit
 
 from pilothouse.core.auth.principals import THE_LOCAL_USER
@@ -135,6 +136,26 @@ def test_a_run_is_a_plan_of_the_conversation_and_one_call_starts_one() -> None:
         logs = await call("get_plan_logs", planId=run_id, node="hello", phase="work")
         assert logs.result["text"] == "wrote hello.txt"
         assert [plan["planId"] for plan in (await call("list_plans")).result["plans"]] == [run_id]
+
+    told(story)
+
+
+def test_what_is_run_is_no_newer_than_the_question_whether_it_may_be() -> None:
+    async def story(services: Services, call: Call) -> None:
+        made = await call("create_workflow", name="greetings", blocks=[BLOCK], options={"repoPath": REPO})
+        swap = [{"op": "update_block", "id": "hello", "set": {"config": {"command": "write evil.txt"}}}]
+        assert (await call("edit_workflow", workflowId=made.workflow_id, operations=swap)).ok
+        asked_at = (await services.workflows.get(made.workflow_id, THE_LOCAL_USER)).updated_at - 1
+        asked = structs.replace(CALL, asked_at=asked_at)
+        late = await call("run_workflow", asked, workflowId=made.workflow_id)
+        assert not late.ok
+        assert "was changed after a person was asked" in late.error
+        assert (await call("list_plans")).result["plans"] == []
+        assert (await call("run_workflow", asked, workflowId=made.workflow_id, version=1)).result["version"] == 1
+        now = structs.replace(asked, call_id="call-2", asked_at=asked_at + 60_000)
+        assert (await call("run_workflow", now, workflowId=made.workflow_id)).result["version"] == 2
+        unasked = structs.replace(CALL, call_id="call-3")
+        assert (await call("run_workflow", unasked, workflowId=made.workflow_id)).result["version"] == 2
 
     told(story)
 

@@ -89,7 +89,7 @@ def _asked(state: TurnState, event: NeedsApproval, at: int) -> None:
     call = state.calls[event.wait.scope]
     state.fresh.pop(call.id, None)
     call.move(CallStatus.AWAITING_APPROVAL)
-    call.wait_id = event.wait.id
+    call.wait_id, call.asked_at = event.wait.id, at
 
 
 def _approved(state: TurnState, event: ToolApproved, at: int) -> None:

@@ -78,6 +78,7 @@ class RunTool(Effect, frozen=True, kw_only=True):
     mode: str
     workflow_id: str
     workspace: str
+    asked_at: int | None = None
     adopted: bool = False
 
 

@@ -77,6 +77,7 @@ def run_tool(state: TurnState, call: ToolCall, attempt: int) -> RunTool:
         mode=facts.mode,
         workflow_id=state.workflow_id,
         workspace=facts.workspace,
+        asked_at=call.asked_at,
     )
 
 

@@ -65,6 +65,8 @@ class ToolCall:
     error: str = ""
     reason: str = ""
     runs: tuple[str, ...] = ()
+    asked_at: int | None = None
+    """When a person was asked about it."""
     started_at: int | None = None
     ended_at: int | None = None
     block: Block | None = field(default=None, compare=False, repr=False)

@@ -74,6 +74,9 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     workflow_id: str = ""
     workspace: str = ""
     """The absolute path of a registered repository or workspace; empty: there is none."""
+    asked_at: int | None = None
+    """When a person was asked whether the call may be made, in milliseconds since 1970; None: nobody was. What they
+    were not shown because it came later is not what they allowed."""
 
 
 class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

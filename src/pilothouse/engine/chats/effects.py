@@ -117,6 +117,7 @@ class TurnEffects:
             mode=effect.mode,
             workflow_id=effect.workflow_id,
             workspace=effect.workspace,
+            asked_at=effect.asked_at,
         )
         work = self._tools.run(effect.name, effect.arguments, context)
         answer = await self._patience.wait(work, within.unwanted, effect.timeout_ms / 1000)

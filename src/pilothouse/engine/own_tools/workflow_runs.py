@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from pilothouse.core.auth.policy import Action
+from pilothouse.core.auth.principals import Principal
 from pilothouse.core.tools.parameters import Parameters, read, schema_of
 from pilothouse.core.tools.spec import Permit, ToolAnswer, ToolContext, ToolSpec, Touches
 from pilothouse.engine.access.access import Access
@@ -17,7 +18,7 @@ from pilothouse.engine.own_tools.acting import acting_for, workflow_meant
 from pilothouse.engine.plans.shown import plan_shown
 from pilothouse.engine.plans.workflows import Workflows
 from pilothouse.engine.queries import Queries
-from pilothouse.errors import BadInput
+from pilothouse.errors import BadInput, Refused
 
 
 class RunWorkflow(Parameters, frozen=True, kw_only=True):
@@ -50,7 +51,10 @@ class RunWorkflowTool:
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolAnswer:
         given, principal = read(RunWorkflow, arguments), acting_for(context)
         workflow_id = workflow_meant(given.workflow_id, context)
-        compiled = await self._workflows.compiled(workflow_id, principal, given.version)
+        version = given.version
+        if version is None:
+            version = await self._standing(workflow_id, principal, context)
+        compiled = await self._workflows.compiled(workflow_id, principal, version)
         asked = given.repo_path or compiled.spec.repo_path or context.workspace
         if not asked:
             raise BadInput("is missing", field="repoPath", fix="give a registered repository")
@@ -66,6 +70,18 @@ class RunWorkflowTool:
         )
         result = {"runId": run_id, "workflowId": workflow_id, "version": compiled.version, "status": "started"}
         return ToolAnswer(ok=True, result=result, runs=(run_id,))
+
+    async def _standing(self, workflow_id: str, principal: Principal, context: ToolContext) -> int:
+        """The last version. Raises ``Refused`` for one that was made after a person was asked: whoever asks could
+        otherwise change what is run while they look at it."""
+        last = await self._workflows.get(workflow_id, principal)
+        if context.asked_at is not None and last.updated_at > context.asked_at:
+            raise Refused(
+                f"the workflow was changed after a person was asked whether it may be run: it is at version"
+                f" {last.version} now, and was not run. Call run_workflow again, with that version, so that they are"
+                " asked about it"
+            )
+        return last.version
 
 
 class GetWorkflowRunTool:
