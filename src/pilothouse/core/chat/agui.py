@@ -12,7 +12,8 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from pilothouse.core.chat.calls import CallStatus, RunBy
+from pilothouse.core.chat.agui_messages import answer_of
+from pilothouse.core.chat.calls import RunBy
 from pilothouse.core.chat.events import LaneClosed, LaneOpened, ReasoningDelta, TextDelta, TitleUpdated, UsageRecorded
 from pilothouse.core.chat.shown import ASKED_AGAIN, asked_again
 from pilothouse.core.chat.tool_events import ToolCalled, ToolCallGenerating, ToolEnded
@@ -179,12 +180,14 @@ class Projection:
         self._pending.pop(event.tool_call_id, None)
         if run_by is None:
             return
-        if event.status is CallStatus.SUCCESS:
-            content = event.result if isinstance(event.result, str) else json.dumps(event.result, ensure_ascii=False)
-        else:
-            content = json.dumps({"error": event.error or event.reason, "status": event.status}, ensure_ascii=False)
-        result = {"messageId": self._fresh(), "toolCallId": event.tool_call_id, "content": content, "role": "tool"}
-        self._say("TOOL_CALL_RESULT", "", **result)
+        self._say(
+            "TOOL_CALL_RESULT",
+            "",
+            messageId=self._fresh(),
+            toolCallId=event.tool_call_id,
+            content=answer_of(event),
+            role="tool",
+        )
 
     def asked(self, event: NeedsApproval) -> None:
         self._asked[event.wait.id] = event

@@ -6,12 +6,10 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from pilothouse.core.chat.call_states import OVER
 from pilothouse.core.chat.calls import CallStatus
 from pilothouse.core.chat.message import Message, TextBlock, ThinkingBlock, ToolBlock
-
-_ANSWERED = frozenset(
-    {CallStatus.SUCCESS, CallStatus.ERROR, CallStatus.SKIPPED, CallStatus.REJECTED, CallStatus.CANCELLED}
-)
+from pilothouse.core.chat.tool_events import ToolEnded
 
 
 def messages_snapshot(messages: Iterable[Message]) -> list[dict[str, Any]]:
@@ -34,12 +32,12 @@ def _messages(message: Message) -> Iterator[dict[str, Any]]:
                 arguments = json.dumps(block.arguments, ensure_ascii=False)
                 call = {"id": block.id, "type": "function", "function": {"name": block.name, "arguments": arguments}}
                 yield {"id": name, "role": "assistant", "toolCalls": [call]}
-                if block.status in _ANSWERED:
+                if block.status in OVER:
                     yield {"id": f"{name}.result", "role": "tool", "toolCallId": block.id, "content": answer_of(block)}
 
 
-def answer_of(block: ToolBlock) -> str:
+def answer_of(ended: ToolBlock | ToolEnded) -> str:
     """What came of a call, as text."""
-    if block.status is CallStatus.SUCCESS:
-        return block.result if isinstance(block.result, str) else json.dumps(block.result, ensure_ascii=False)
-    return json.dumps({"error": block.error or block.reason, "status": block.status}, ensure_ascii=False)
+    if ended.status is CallStatus.SUCCESS:
+        return ended.result if isinstance(ended.result, str) else json.dumps(ended.result, ensure_ascii=False)
+    return json.dumps({"error": ended.error or ended.reason, "status": ended.status}, ensure_ascii=False)
