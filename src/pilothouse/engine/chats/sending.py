@@ -63,11 +63,10 @@ class Sending:
     async def settled(
         self, send: Send, chat: ChatDocument, last: PastTurn | None, principal: Principal
     ) -> ChatDocument:
-        """The conversation with what the message says of it. Raises ``BadInput``, ``NotFound``, ``Unavailable`` while
-        nobody can answer."""
+        """The conversation with what the message, whose size has been checked, says of it. Raises ``BadInput``,
+        ``NotFound``, ``Unavailable`` while nobody can answer."""
         if isinstance(self._backend, Unready):
             raise Unavailable(f"nobody can answer: {self._backend.lacking}")
-        check_size(send)
         changed = msgspec.structs.replace(
             chat,
             mode=_mode(send) or chat.mode or Mode.CHAT,
