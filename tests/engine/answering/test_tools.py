@@ -90,6 +90,20 @@ async def at_once(waiting: Awaitable[ToolOutcome]) -> ToolOutcome:
         return await waiting
 
 
+def test_calls_of_two_turns_have_two_ids_whatever_their_agents_call_them() -> None:
+    machine = machine_with(FakeTool())
+
+    async def test() -> None:
+        async with machine.engine() as services:
+            turns = [await asked(services), await asked(services)]
+            for turn_id in turns:
+                assert (await at_once(calls(services, turn_id, id="the same"))).ok
+            ids = {call.id for turn_id in turns for call in (await told(services, turn_id)).tool_calls}
+            assert len(ids) == 2
+
+    run(test)
+
+
 def test_a_call_is_executed_by_the_server_and_its_result_comes_back() -> None:
     tool = FakeTool(does=lambda arguments, _: {"seen": arguments["where"]})
     machine = machine_with(tool)

@@ -66,8 +66,9 @@ class TurnTools:
         return await self._end(id, tell)
 
     def _id(self, call_id: str) -> str:
-        """Whoever calls may call their calls anything; one request's are never another's."""
-        said = f"{self._answering.call}\0{call_id}".encode("utf-8", "surrogatepass")
+        """Whoever calls may call their calls anything; one request's are never another's, and none has the id of a call
+        of another turn: whoever decides about one by its id decides about that one."""
+        said = f"{self._answering.turn_id}\0{self._answering.call}\0{call_id}".encode("utf-8", "surrogatepass")
         return SERVER_CALLS + hashlib.sha256(said).hexdigest()[:32]
 
     async def _make(self, said: ToolCalled) -> None:
