@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 
 from pilothouse.core.chat.calls import CallReason
 from pilothouse.core.chat.effects import CallBackend
 from pilothouse.core.chat.message import Message, TextBlock
+from pilothouse.core.chat.mode_words import words_of_mode
+from pilothouse.core.tools.policy import Mode
 from pilothouse.engine.answering.prompts import GO_ON, MAX_HISTORY, message_of, opening_of
 
 
@@ -38,6 +41,14 @@ def test_what_goes_with_a_message_goes_before_it() -> None:
         '<attachment name="a.txt">\nwords\n</attachment>\n\n'
         "[An attachment that cannot be shown: b.png]\n\nDo it"
     )
+
+
+@pytest.mark.parametrize("mode", [mode for mode in Mode if mode is not Mode.CHAT])
+def test_what_a_mode_asks_is_told_with_each_message(mode: Mode) -> None:
+    assert message_of(call(mode=mode)) == f"{words_of_mode(mode)}\n\nDo it"
+    assert words_of_mode(mode) in opening_of(call(mode=mode), (), "/work", looks=False)
+    assert message_of(call(mode=mode, reason=CallReason.STEERING, steering=("Faster",))) == "Faster"
+    assert message_of(call(mode=Mode.CHAT)) == "Do it"
 
 
 def test_what_was_said_meanwhile_is_told_alone() -> None:

@@ -1,6 +1,6 @@
 """What an agent is told that answers a conversation: the message, and before it what it cannot know by itself.
 
-An agent that remembers the conversation is told the message alone. Pure.
+An agent that remembers the conversation is told the message alone, and what its mode asks. Pure.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import msgspec
 from pilothouse.core.chat.calls import CallReason
 from pilothouse.core.chat.effects import CallBackend
 from pilothouse.core.chat.message import Message
+from pilothouse.core.chat.mode_words import words_of_mode
 
 GO_ON = "Your last answer did not come to its end. Go on where you stopped."
 MAX_HISTORY = 60_000
@@ -33,7 +34,8 @@ def message_of(call: CallBackend) -> str:
         return "\n\n".join(call.steering)
     if call.reason is CallReason.RESUMED and call.blocks:
         return "\n\n".join((GO_ON, *call.steering))
-    return "\n\n".join([*_beside(call), call.message, *call.steering])
+    words = words_of_mode(call.mode)  # each time: an agent that remembers may have been in another the last time
+    return "\n\n".join([*_beside(call), *([words] if words else []), call.message, *call.steering])
 
 
 def opening_of(call: CallBackend, history: Sequence[Message], folder: str, *, looks: bool, server: str = "") -> str:

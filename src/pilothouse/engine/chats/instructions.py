@@ -5,11 +5,8 @@ Text alone, the same for every backend that takes such. What tools do stands wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from pilothouse.core.chat.effects import CallBackend
-from pilothouse.core.tools.policy import Mode
+from pilothouse.core.chat.mode_words import words_of_mode
 
 _BASE = """\
 You are the copilot of Pilothouse, where people let AI agents work on their repositories, watch them and stop them. \
@@ -18,23 +15,10 @@ Use tools rather than guess; call independent ones together. A value written {{N
 stands, it is filled in where it is needed.\
 """
 
-_MODES: Mapping[str, str] = MappingProxyType(
-    {
-        Mode.CHAT: "",
-        Mode.RESEARCH: "You only look in this conversation: answer the question, change nothing and start nothing.",
-        Mode.CREATE_PLAN: "Draft a plan for what is asked, as a workflow of blocks with clear tasks and checks. "
-        "Look around first. Do not carry it out.",
-        Mode.REVISE_PLAN: "Change the plan that there is, as asked, and say what changed. Do not carry it out.",
-        Mode.IMPLEMENT_SIMPLE: "Carry out what is asked yourself, in small steps, and check the outcome.",
-        Mode.IMPLEMENT_COMPLEX: "Carry out what is asked as a plan of several nodes that agents work on: draft it, "
-        "run it, and watch how it goes.",
-    }
-)
-
 
 def instructions(call: CallBackend) -> str:
     """For one request of a turn."""
-    parts = [_BASE, _MODES.get(call.mode, "")]
+    parts = [_BASE, words_of_mode(call.mode)]
     if call.workspace:
         parts.append(f"The workspace is the repository {call.workspace}.")
     else:
