@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -32,16 +33,26 @@ def _resolve(context: typer.Context, value: Path | None) -> Path | None:
     return value if context.parent is None or context.resilient_parsing else session.place()
 
 
-DataDir = Annotated[
-    Path | None,
-    typer.Option(
+def _resolve_from_nowhere(context: typer.Context, value: Path | None) -> Path | None:
+    """As ``_resolve``, for what editors start in whatever folder they opened: no file of it, such as its ``.env``, may
+    say which programs a server of this user starts, whom it asks with which key, or what it keeps where."""
+    given = None if value is None else absolute(value)
+    os.chdir("/")
+    return _resolve(context, given)
+
+
+def _data_dir(callback: Callable[[typer.Context, Path | None], Path | None]) -> Any:
+    return typer.Option(
         "--data-dir",
         metavar="DIR",
         help="Where everything is kept (PILOTHOUSE_DATA_DIR).",
-        callback=_resolve,
+        callback=callback,
         parser=path_given,
-    ),
-]
+    )
+
+
+DataDir = Annotated[Path | None, _data_dir(_resolve)]
+DataDirFromNowhere = Annotated[Path | None, _data_dir(_resolve_from_nowhere)]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on stdout, messages on stderr.")]
 NoColor = Annotated[bool, typer.Option("--no-color", help="No colours (as with NO_COLOR).")]
 

@@ -15,7 +15,7 @@ from pilothouse.errors import Unavailable
 from pilothouse.interfaces.cli.door import note
 from pilothouse.interfaces.cli.listing import ListsByDefault
 from pilothouse.interfaces.cli.mcp_clients import CLIENTS, ClientName, enter, snippet
-from pilothouse.interfaces.cli.options import AsJson, DataDir
+from pilothouse.interfaces.cli.options import AsJson, DataDir, DataDirFromNowhere
 from pilothouse.interfaces.cli.printing import print_json
 
 BRIDGE = "bridge"
@@ -35,9 +35,9 @@ app = typer.Typer(
 
 
 @app.command(BRIDGE)
-def bridge(as_json: AsJson = False, data_dir: DataDir = None) -> None:
+def bridge(as_json: AsJson = False, data_dir: DataDirFromNowhere = None) -> None:
     """Speak MCP over standard input and output, until the input ends. This is what MCP clients start; it is meant when
-    nothing else is said."""
+    nothing else is said. No `.env` of the current directory is read."""
     from pilothouse import app as wiring
 
     assert data_dir is not None, "verbs are always handed a directory"
