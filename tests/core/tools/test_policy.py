@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from pilothouse.core.tools.policy import DEFAULTS, Mode, permit_of, read_mode
+from pilothouse.core.tools.policy import DEFAULTS, Mode, leaves_files, permit_of, read_mode
 from pilothouse.core.tools.spec import Permit, ToolSpec, Touches
 from pilothouse.errors import BadInput
 
@@ -29,6 +29,10 @@ def test_a_mode_that_only_looks_offers_what_touches_nothing_and_drafts_touch_doc
 ) -> None:
     offered = touches is Touches.NOTHING or (touches is Touches.DOCUMENTS and mode is not Mode.RESEARCH)
     assert permit_of(tool(touches), mode, {}, {}) is (ALLOW if offered else None)
+
+
+def test_files_are_left_alone_in_the_modes_that_look_and_draft() -> None:
+    assert {mode for mode in Mode if leaves_files(mode)} == {Mode.RESEARCH, Mode.CREATE_PLAN, Mode.REVISE_PLAN}
 
 
 @pytest.mark.parametrize("mode", READ_ONLY)

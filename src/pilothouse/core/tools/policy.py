@@ -59,6 +59,12 @@ def read_mode(name: str) -> Mode:
         raise BadInput(f"{name!r} is no mode", field="mode", fix=f"one of {', '.join(Mode)}") from None
 
 
+def leaves_files(mode: str) -> bool:
+    """Whether no file is changed in this mode, whatever any rule says: what has tools of its own must be kept from it,
+    too. Raises ``BadInput`` for an unknown mode."""
+    return Touches.FILES not in DEFAULTS[read_mode(mode)]
+
+
 def permit_of(spec: ToolSpec, mode: str, chat: Rules, user: Rules) -> Permit | None:
     """What becomes of calls of a tool; None when it is not offered in this mode.
 

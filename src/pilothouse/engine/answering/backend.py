@@ -22,7 +22,7 @@ from pilothouse.core.plan.phases import Phase
 from pilothouse.core.plan.spec import AgentSpec
 from pilothouse.core.run.agents import AgentEnded, Noted, Permissions
 from pilothouse.core.run.contract import Ended, Failed
-from pilothouse.core.tools.policy import Mode
+from pilothouse.core.tools.policy import leaves_files
 from pilothouse.engine.agents.work import AgentWork, Reading
 from pilothouse.engine.answering.known import Known
 from pilothouse.engine.answering.prompts import message_of, opening_of
@@ -35,7 +35,6 @@ from pilothouse.errors import BackendFailed, ExecutorFailed, PilothouseError
 
 NODE = "agent"
 """The node that a chat is to its agent."""
-_ONLY_LOOK = frozenset({Mode.RESEARCH, Mode.CREATE_PLAN, Mode.REVISE_PLAN})
 _SCRIPTS = {"scripted": "replies.yaml"}
 """Agents that follow a file of the workspace, which no conversation names."""
 
@@ -148,7 +147,7 @@ class AgentTurns:
 
     async def _prepared(self, call: CallBackend, within: Within) -> RunWork:
         """Raises ``BadInput``, ``Unavailable``, ``ExecutorFailed``, and what reading the log does."""
-        looks = call.mode in _ONLY_LOOK
+        looks = leaves_files(call.mode)
         permissions = Permissions.DENY if looks else self._permissions
         spec = AgentSpec(agent=self._agent, model=call.model or self._model, script=_SCRIPTS.get(self._agent, ""))
         folder = call.workspace or await asyncio.to_thread(self._folder, call.chat_id)
