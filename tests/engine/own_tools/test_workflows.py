@@ -140,6 +140,25 @@ def test_a_run_is_a_plan_of_the_conversation_and_one_call_starts_one() -> None:
     told(story)
 
 
+def test_a_call_that_has_run_it_says_so_again_whatever_became_of_the_workflow() -> None:
+    async def story(services: Services, call: Call) -> None:
+        made = await call("create_workflow", name="greetings", blocks=[BLOCK], options={"repoPath": REPO})
+        asked = structs.replace(
+            CALL, asked_at=(await services.workflows.get(made.workflow_id, THE_LOCAL_USER)).updated_at
+        )
+        first = await call("run_workflow", asked, workflowId=made.workflow_id)
+        assert first.ok
+        late = structs.replace(asked, asked_at=0)  # as if it was changed since
+        assert await call("run_workflow", late, workflowId=made.workflow_id) == first
+        await services.workflows.delete(made.workflow_id, THE_LOCAL_USER)
+        assert await call("run_workflow", late, workflowId=made.workflow_id) == first
+        assert len((await call("list_plans")).result["plans"]) == 1
+        other = await call("run_workflow", structs.replace(late, call_id="call-2"), workflowId=made.workflow_id)
+        assert not other.ok
+
+    told(story)
+
+
 def test_what_is_run_is_no_newer_than_the_question_whether_it_may_be() -> None:
     async def story(services: Services, call: Call) -> None:
         made = await call("create_workflow", name="greetings", blocks=[BLOCK], options={"repoPath": REPO})

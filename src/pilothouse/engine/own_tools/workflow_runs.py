@@ -50,6 +50,10 @@ class RunWorkflowTool:
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolAnswer:
         given, principal = read(RunWorkflow, arguments), acting_for(context)
+        key = f"{context.turn_id or context.chat_id}.{context.call_id}" if context.call_id else None
+        # A call that is made again after a crash has run it, whatever became of the workflow since.
+        if key is not None and (begun := await self._workflows.begun(principal, key)) is not None:
+            return _started(begun.plan_id, begun.id, begun.version)
         workflow_id = workflow_meant(given.workflow_id, context)
         version = given.version
         if version is None:
@@ -66,10 +70,9 @@ class RunWorkflowTool:
             repo=await self._repos.require(asked, principal),
             session_id=context.chat_id or None,
             parent_run_id=context.turn_id or None,
-            key=f"{context.turn_id or context.chat_id}.{context.call_id}" if context.call_id else None,
+            key=key,
         )
-        result = {"runId": run_id, "workflowId": workflow_id, "version": compiled.version, "status": "started"}
-        return ToolAnswer(ok=True, result=result, runs=(run_id,))
+        return _started(run_id, workflow_id, compiled.version)
 
     async def _standing(self, workflow_id: str, principal: Principal, context: ToolContext) -> int:
         """The last version. Raises ``Refused`` for one that was made after a person was asked: whoever asks could
@@ -105,3 +108,8 @@ class GetWorkflowRunTool:
 def workflow_run_tools(workflows: Workflows, repos: Repos, queries: Queries, access: Access) -> Iterable[Tool]:
     """Both."""
     return [RunWorkflowTool(workflows, repos), GetWorkflowRunTool(queries, access)]
+
+
+def _started(run_id: str, workflow_id: str, version: int) -> ToolAnswer:
+    result = {"runId": run_id, "workflowId": workflow_id, "version": version, "status": "started"}
+    return ToolAnswer(ok=True, result=result, runs=(run_id,))

@@ -21,6 +21,7 @@ from pilothouse.core.run.agents import Permissions
 from pilothouse.core.run.events import Link, RunCreated
 from pilothouse.core.run.inputs import CancelPart, Retry
 from pilothouse.core.run.lifecycle import TERMINAL
+from pilothouse.core.run.rows import RunRow
 from pilothouse.engine.driving.supervisor import Supervisor
 from pilothouse.engine.keyed import keyed_id
 from pilothouse.engine.ports import Agents, Clock, EventStore, Executor, Git, Ids, LogStore
@@ -84,7 +85,7 @@ class Plans:
         Raises ``BadInput`` naming the field, ``Unavailable`` when git or an agent is missing or too old; then nothing
         was created. ``Gone`` when the plan of this key was deleted."""
         run_id = self._ids.new() if key is None else keyed_id(origin.owner, key)
-        if key is not None and await self._exists(run_id):
+        if key is not None and await self.submitted(origin.owner, key):
             return run_id
         await self._check_git()
         await self._check_agents(spec)
@@ -123,16 +124,16 @@ class Plans:
             await self._supervisor.create(PlanKind.name, run_id, submit)
         else:
             async with self._creating:  # of two that come at once, the second finds the first
-                if not await self._exists(run_id):
+                if not await self.submitted(origin.owner, key):
                     await self._supervisor.create(PlanKind.name, run_id, submit)
         return run_id
 
-    async def _exists(self, run_id: str) -> bool:
+    async def submitted(self, owner: str, key: str) -> RunRow | None:
+        """The plan that was submitted under a key, if one was. Raises ``Gone`` when it was deleted."""
         try:
-            await self._store.row(run_id)
+            return await self._store.row(keyed_id(owner, key))
         except NotFound:
-            return False
-        return True
+            return None
 
     async def _check_git(self) -> None:
         version = await self._git.version()

@@ -66,6 +66,14 @@ class Compiled(msgspec.Struct, frozen=True):
     spec: PlanSpec
 
 
+class Begun(msgspec.Struct, frozen=True):
+    """A plan that was made of a version of a workflow."""
+
+    plan_id: str
+    id: str
+    version: int
+
+
 class Workflows:
     """Workflows by id. One that a principal may not see is not there for it."""
 
@@ -162,6 +170,15 @@ class Workflows:
         one that the caller lets this principal work in. Raises as ``Plans.submit`` does."""
         origin = Origin(principal.name, f"{KIND}:{compiled.id}@{compiled.version}", session_id, parent_run_id)
         return await self._plans.submit(compiled.spec, origin, repo=repo, update_checkout=update_checkout, key=key)
+
+    async def begun(self, principal: Principal, key: str) -> Begun | None:
+        """What ``run`` has begun under a key, whatever became of its workflow since. Raises ``Gone`` when that plan was
+        deleted."""
+        row = await self._plans.submitted(principal.name, key)
+        if row is None or not row.cause.startswith(f"{KIND}:"):
+            return None
+        id, _, version = row.cause.removeprefix(f"{KIND}:").rpartition("@")
+        return Begun(row.id, id, int(version))
 
     async def _document(self, id: str, principal: Principal, action: Action, version: int | None = None) -> Document:
         standing = await self._store.document(KIND, id)
