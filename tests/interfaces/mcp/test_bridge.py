@@ -180,13 +180,24 @@ def test_an_answer_that_broke_off_is_asked_for_again_under_the_same_name(socket:
         assert len({each.headers["pilothouse-call-id"] for each in owner.asked}) == 2
 
 
-def test_an_owner_is_told_when_another_one_may_have_heard_it(socket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    owners = iter([7, 7, 8])
+@pytest.mark.parametrize(
+    ("listens", "told"),
+    [
+        ((7, 7, 8), [False, False, True]),
+        ((7, 8, 8), [False, True, True]),
+        ((0, 0, 0), [False, True, True]),  # of another container, say: nobody knows whether it is the same one
+        ((0, 7, 7), [False, True, True]),
+    ],
+)
+def test_an_owner_is_told_when_another_one_may_have_heard_it(
+    listens: tuple[int, ...], told: list[bool], socket: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owners = iter(listens)
     monkeypatch.setattr(asking, "process_of", lambda connected: next(owners))
     with between(socket, in_turn(breaks_off, breaks_off, done)) as (bridge, owner):
         bridge.ask(1)
         until(lambda: bridge.hear().get("id") == 1)
-        assert ["pilothouse-call-again" in each.headers for each in owner.asked] == [False, False, True]
+        assert ["pilothouse-call-again" in each.headers for each in owner.asked] == told
 
 
 def test_a_socket_says_which_process_listens(socket: Path) -> None:

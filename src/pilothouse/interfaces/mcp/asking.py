@@ -130,7 +130,8 @@ class Asking:
             self._hold(connection.sock)
             try:
                 owner = process_of(connection.sock)
-                again = {"Pilothouse-Call-Again": "1"} if self._asked - {owner} else {}
+                others = self._asked - {owner} if owner else self._asked  # who is not known may be another one
+                again = {"Pilothouse-Call-Again": "1"} if others else {}
                 self._asked.add(owner)
                 connection.request("POST", _PATH, self._body, {**self._headers, **again})
                 with connection.getresponse() as response:
