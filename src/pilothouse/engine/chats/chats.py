@@ -3,7 +3,7 @@
 This is the door to them, and says what each may raise; behind it, ``starting`` begins turns, ``control`` is about those
 that have begun, ``reading`` and ``changing`` about the chats. Everything that can be checked of a message is checked
 before there is a turn, and whatever a principal may not see is not there for it. What a turn does is its kind's to
-decide; what a backend is asked, ``calls``'.
+decide; what a backend is asked, ``requests``'.
 """
 
 from __future__ import annotations

@@ -31,9 +31,9 @@ from pilothouse.core.run.contract import Effect, Ended, Failed, Timer
 from pilothouse.core.tools.spec import Permit, ToolAnswer, ToolContext
 from pilothouse.engine.answering.backend import AgentTurns
 from pilothouse.engine.chat_ports import Backend
-from pilothouse.engine.chats.calls import ChatCalls
 from pilothouse.engine.chats.documents import TITLE_LENGTH, ChatDocument, ChatDocuments, Titled, first_words
 from pilothouse.engine.chats.history import ChatHistory
+from pilothouse.engine.chats.requests import ChatRequests
 from pilothouse.engine.driving.effects import Done, Within
 from pilothouse.engine.driving.patience import Patience, TooLong
 from pilothouse.engine.driving.timers import time_up
@@ -65,7 +65,7 @@ class TurnEffects:
         self._documents = documents
         self._clock = clock
         self._patience = Patience()
-        self._calls = ChatCalls(backend, tools, history, self._patience)
+        self._requests = ChatRequests(backend, tools, history, self._patience)
 
     async def __call__(self, effect: Effect, within: Within) -> msgspec.Struct:
         match effect:
@@ -74,7 +74,7 @@ class TurnEffects:
             case CallBackend() if isinstance(self._backend, AgentTurns):
                 return await self._backend.perform(effect, within)
             case CallBackend():
-                return await self._calls.call(effect, within)
+                return await self._requests.perform(effect, within)
             case RunTool():
                 return await self._run_tool(effect, within)
             case ReportTool():

@@ -26,7 +26,7 @@ from pilothouse.errors import BackendFailed, PilothouseError
 log = logging.getLogger(__name__)
 
 
-class ChatCalls:
+class ChatRequests:
     """Performs ``CallBackend``."""
 
     def __init__(self, backend: Backend, tools: ToolRegistry, history: ChatHistory, patience: Patience) -> None:
@@ -35,7 +35,7 @@ class ChatCalls:
         self._history = history
         self._patience = patience
 
-    async def call(self, effect: CallBackend, within: Within) -> CallEnded | Ended:
+    async def perform(self, effect: CallBackend, within: Within) -> CallEnded | Ended:
         """Ask, and tell the turn everything that is said. What broke off is an answer."""
         return await self._patience.wait(self._ask(effect, within), within.unwanted)
 
