@@ -75,6 +75,15 @@ def test_the_data_directory_is_named_only_where_it_is_not_the_usual_one(
     assert entry("claude", machine)["args"][-1] == "mcp"
 
 
+def test_the_usual_data_directory_is_named_where_only_the_shell_says_which_it_is(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PILOTHOUSE_DATA_DIR")
+    monkeypatch.setenv("XDG_DATA_HOME", str(machine / "share"))
+    assert install("claude") == 0
+    assert entry("claude", machine)["args"][-2:] == ["--data-dir", str(machine / "share" / "pilothouse")]
+
+
 @pytest.mark.parametrize("client", sorted(FILES))
 def test_a_second_time_changes_nothing(client: str, machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = machine / FILES[client][0]

@@ -3,6 +3,7 @@ starts it so."""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -83,8 +84,10 @@ def _command_line(data_dir: Path) -> list[str]:
     return [*argv, "mcp", *where]
 
 
-def _default() -> Path:
-    return Path(platformdirs.user_data_dir("pilothouse", appauthor=False))
+def _default() -> Path | None:
+    """Where it is for everybody of this user; None where that is said by the shell."""
+    moved = os.environ.get("XDG_DATA_HOME")
+    return None if moved else Path(platformdirs.user_data_dir("pilothouse", appauthor=False))
 
 
 def _need_sdk() -> None:
