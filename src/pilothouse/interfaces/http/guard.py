@@ -2,8 +2,8 @@
 
 Two doors lead to one application. The Unix socket admits the user the server runs as and nobody else. TCP admits
 browsers that have logged in, from pages of this server only, and whoever shows an API key. Either admits the agents of
-turns that go on, to their tools. What a principal may do is
-not decided here. Plain ASGI, so that streams pass through untouched.
+turns that go on, to their tools. What a principal may do is not decided here. Plain ASGI, so that streams pass through
+untouched.
 """
 
 from __future__ import annotations
