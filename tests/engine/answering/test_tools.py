@@ -27,8 +27,9 @@ from pilothouse.core.run.inputs import Stop
 from pilothouse.core.run.lifecycle import Lifecycle
 from pilothouse.core.tools.spec import Permit, ToolAnswer, Touches
 from pilothouse.engine.answering.backend import CATCH_UP_S
-from pilothouse.engine.answering.tools import LARGEST_ARGUMENTS, MOST_CALLS
+from pilothouse.engine.answering.tools import MOST_CALLS
 from pilothouse.engine.services import Services
+from pilothouse.engine.tools.arguments import LARGEST_ARGUMENTS
 from pilothouse.engine.tools.callers import ToolCaller, ToolOutcome
 from pilothouse.engine.tools.registry import ToolRegistry
 from pilothouse.errors import BadInput, NotFound, Refused

@@ -16,6 +16,7 @@ from pilothouse.core.auth.principals import Kind, Principal, Scope
 from pilothouse.core.auth.refusals import NeedsScope
 from pilothouse.core.tools.spec import Permit, ToolAnswer, Touches
 from pilothouse.engine.calling import direct_calls
+from pilothouse.engine.tools.arguments import LARGEST_ARGUMENTS
 from pilothouse.engine.tools.callers import ToolOutcome
 from pilothouse.engine.tools.journal import ToolJournal
 from pilothouse.errors import BadInput, NotFound, StoreFailed
@@ -60,9 +61,32 @@ def test_a_call_runs_its_tool_for_whoever_asks() -> None:
             assert outcome == ToolOutcome(ok=True, result={"n": 1})
             assert said == ["look is being executed"]
             assert (tool.contexts[0].owner, tool.contexts[0].turn_id) == ("ann", "")
-            bad: Any = [1]
+
+    run(test)
+
+
+def nested(levels: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    "arguments", [[1], nested(5000), {"a": "x" * LARGEST_ARGUMENTS}], ids=["list", "deep", "large"]
+)
+def test_arguments_that_no_log_can_hold_are_refused_before_anything_is_done(arguments: Any) -> None:
+    tool = FakeTool("touch", Touches.RUNS)
+
+    async def test() -> None:
+        made = world(tool)
+        made.tools.journal = ToolJournal(MemoryLogStore(), SystemClock(), Uuid7Ids())
+        async with made.engine() as services:
             with pytest.raises(BadInput):
-                await services.tool_callers(ANN).call("c2", "look", bad, silent)
+                await services.tool_callers(ANN).call("c1", "touch", arguments, silent)
+            assert (tool.ran, await made.tools.journal.calls("ann")) == ([], [])
+            odd = await services.tool_callers(ANN).call("c1", "touch", {"a": "\ud800"}, silent)
+            assert odd.result == {"a": "?"}  # half a character is none
 
     run(test)
 

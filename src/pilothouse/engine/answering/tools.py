@@ -17,7 +17,6 @@ import msgspec
 from pilothouse.core.auth.principals import Answering
 from pilothouse.core.chat.backend import ToolCalled
 from pilothouse.core.chat.inputs import Heard
-from pilothouse.core.chat.plain import plain
 from pilothouse.core.chat.routing import SERVER, SERVER_CALLS, for_agents
 from pilothouse.core.chat.state import TurnState, call_key
 from pilothouse.core.run.rows import RunRow
@@ -25,12 +24,11 @@ from pilothouse.core.tools.spec import ToolSpec
 from pilothouse.engine.answering.outcomes import nobody_waits, outcome_of, waiting_for
 from pilothouse.engine.answering.tokens import waits_for
 from pilothouse.engine.driving.supervisor import Supervisor
+from pilothouse.engine.tools.arguments import checked
 from pilothouse.engine.tools.callers import Tell, ToolOutcome
 from pilothouse.engine.tools.registry import ToolRegistry
-from pilothouse.errors import BadInput, Gone, NotFound, Refused, Unavailable
+from pilothouse.errors import Gone, NotFound, Refused, Unavailable
 
-LARGEST_ARGUMENTS = 1 << 20
-"""Bytes of JSON."""
 MOST_CALLS = 1_000
 """Of one agent, while it answers once: each is kept in memory, and one that goes round in circles does not notice."""
 _TOO_MANY = f"The tools of this server were called {MOST_CALLS:,} times. Answer with what is known by now."
@@ -57,7 +55,7 @@ class TurnTools:
     async def call(self, call_id: str, name: str, arguments: Mapping[str, Any], tell: Tell) -> ToolOutcome:
         id = self._id(call_id)
         if not (await self._look(id)).known:
-            told = _checked(arguments)
+            told = checked(arguments)
             if name not in {spec.name for spec in await self.offered()}:
                 raise NotFound(f"there is no tool {name}")
             if await self._read(_count) >= MOST_CALLS:
@@ -139,16 +137,6 @@ def _count(state: TurnState, _: RunRow) -> int:
 def agents_part(specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
     """Those that an agent has no better ones for."""
     return tuple(spec for spec in specs if not spec.of_workspace)
-
-
-def _checked(arguments: object) -> dict[str, Any]:
-    """As a log can hold them. Raises ``BadInput``."""
-    told = plain(arguments)
-    if not isinstance(told, dict):
-        raise BadInput("are no JSON object, or one of too many levels", field="arguments", fix="send an object")
-    if len(msgspec.json.encode(told)) > LARGEST_ARGUMENTS:
-        raise BadInput("are too large", field="arguments", fix=f"at most {LARGEST_ARGUMENTS:,} bytes of JSON")
-    return told
 
 
 def _over() -> Refused:

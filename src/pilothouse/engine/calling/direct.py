@@ -17,6 +17,7 @@ from pilothouse.core.tools.policy import Mode
 from pilothouse.core.tools.spec import Permit, ToolAnswer, ToolContext, ToolSpec
 from pilothouse.engine.chats.chats import Chats
 from pilothouse.engine.chats.values import ChatView
+from pilothouse.engine.tools.arguments import checked
 from pilothouse.engine.tools.journal import Call
 from pilothouse.engine.tools.registry import ToolRegistry
 from pilothouse.errors import Denied, NotFound
@@ -50,8 +51,9 @@ class DirectTools:
         for no longer than a turn would. The call is recorded before it has an effect, and its end after; ``door`` is
         how it came in.
 
-        Raises ``NotFound`` for a chat or a tool, ``Denied`` for a tool that is not permitted, ``NeedsScope`` for one
-        that a person would be asked about, ``StoreFailed`` where it cannot be recorded: then nothing was done."""
+        Raises ``NotFound`` for a chat or a tool, ``BadInput`` for its arguments, ``Denied`` for a tool that is not
+        permitted, ``NeedsScope`` for one that a person would be asked about, ``StoreFailed`` where it cannot be
+        recorded: then nothing was done."""
         chat = await self._chats.get(chat_id, principal) if chat_id is not None else ChatView(id="", owner="")
         mode = chat.mode or Mode.CHAT
         offered = self._offered(name, self._tools.offered(mode, chat.permits, await self._chats.permits(principal)))
@@ -67,6 +69,7 @@ class DirectTools:
             workflow_id=workflow_id or chat.workflow_id or "",
             workspace=chat.workspace or "",
         )
+        arguments = checked(arguments)
         if self._tools.journal is None:
             return await self._run(name, arguments, context, offered)
         call = Call(

@@ -16,7 +16,7 @@ from pilothouse.core.auth.principals import Principal
 from pilothouse.core.tools.spec import ToolSpec
 from pilothouse.engine.calling.direct import DirectTools
 from pilothouse.engine.tools.callers import Tell, ToolCaller, ToolOutcome
-from pilothouse.errors import BadInput, Denied, NotFound, PilothouseError
+from pilothouse.errors import Denied, NotFound, PilothouseError
 
 REMEMBERED = 256
 """Calls of tools that must not be executed twice, over all callers, that are over; those that go on all are."""
@@ -63,8 +63,6 @@ class _Caller:
         return await self._calls.direct.offered(self._principal)
 
     async def call(self, call_id: str, name: str, arguments: Mapping[str, Any], tell: Tell) -> ToolOutcome:
-        if not isinstance(arguments, Mapping):
-            raise BadInput("are no JSON object", field="arguments", fix="send an object")
         spec = next((spec for spec in await self.offered() if spec.name == name), None)
         if spec is None:
             raise NotFound(f"there is no tool {name}")
