@@ -109,6 +109,7 @@ def test_a_newcomer_makes_a_workflow_that_is_really_there() -> None:
     assert made.success
     assert "**demo**" in made.content
     assert made.tool_calls[0].status is CallStatus.SUCCESS, made.tool_calls[0].error
+    assert "pilothouse repo add" in made.content, "what has to be done before it can be run"
     assert "**demo**" in listed.content
 
 

@@ -47,7 +47,7 @@ def created(result: Mapping[str, Any]) -> str:
     return (
         f"I made the workflow {made}: two blocks, `greet` and then `check`. It is always the same example, because "
         "without a model I do not understand descriptions. Say “run it in /path/of/a/repository” in this conversation "
-        "to run it as a plan, in worktrees of its own."
+        "to run it as a plan, in worktrees of its own; `pilothouse repo add /path/of/a/repository` registers one."
     )
 
 
