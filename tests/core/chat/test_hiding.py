@@ -13,11 +13,16 @@ from hypothesis import strategies as st
 
 from pilothouse.core.chat.backend import (
     BackendEvent,
+    ChatKnown,
     Completed,
+    ConversationKnown,
     Failed,
+    Noticed,
     NotUnderstood,
     Said,
+    Spent,
     Thought,
+    Titled,
     ToolAnswered,
     ToolArguments,
     ToolCalled,
@@ -52,6 +57,29 @@ def test_a_secret_in_pieces_is_hidden_in_every_kind_of_text(
 ) -> None:
     said = [piece(text) for text in cut(f"{before}{KEY}{after}", cuts)]
     assert text_of(told(said)) == f"{before}{HIDDEN}{after}"
+
+
+BESIDE = st.sampled_from(
+    [
+        Spent(input_tokens=1),
+        Noticed(kind="compaction"),
+        ConversationKnown("c"),
+        ChatKnown("c"),
+        Titled("Greetings"),
+        NotUnderstood(why="no JSON"),
+    ]
+)
+
+
+@given(PIECE, CUTS, st.lists(BESIDE, min_size=1, max_size=3))
+def test_a_secret_in_pieces_is_hidden_whatever_is_told_beside_them(
+    piece: Any, cuts: list[int], beside: list[BackendEvent]
+) -> None:
+    said = [event for text in cut(f"a{KEY}b", cuts) for event in (piece(text), *beside)]
+    heard = told(said)
+    texts = [event for event in heard if isinstance(event, Said | Thought | ToolArguments)]
+    assert text_of(texts) == f"a{HIDDEN}b"
+    assert [event for event in heard if event not in texts] == [event for event in said if event in beside]
 
 
 @given(PIECE, st.lists(st.text(alphabet='sk-"lop\ud800ö', max_size=8), max_size=20))

@@ -15,7 +15,18 @@ from typing import Any
 
 import msgspec
 
-from pilothouse.core.chat.backend import BackendEvent, Said, Thought, ToolArguments
+from pilothouse.core.chat.backend import (
+    BackendEvent,
+    ChatKnown,
+    ConversationKnown,
+    Noticed,
+    NotUnderstood,
+    Said,
+    Spent,
+    Thought,
+    Titled,
+    ToolArguments,
+)
 from pilothouse.core.chat.plain import plain
 from pilothouse.core.run.output import Redactor
 
@@ -26,6 +37,8 @@ _MOST_HELD = 256
 """Texts whose ends are held back at once; of more the oldest goes on as it is."""
 
 _Piece = Said | Thought | ToolArguments
+_BESIDE = Spent | Noticed | ConversationKnown | ChatKnown | Titled | NotUnderstood
+"""What breaks no text off: the pieces before and after it are read as one. Some servers tell usage with every piece."""
 _Place = tuple[type[_Piece], str, str]
 """Which text a piece belongs to: its kind, its lane, and its call where it is one's arguments."""
 
@@ -106,7 +119,8 @@ class Hiding:
 
     def _fed(self, event: BackendEvent) -> Iterator[BackendEvent]:
         if not isinstance(event, _Piece):
-            yield from self._before(event)
+            if not isinstance(event, _BESIDE):
+                yield from self._before(event)
             yield self._whole(event)
             return
         place = (type(event), event.lane, event.id if isinstance(event, ToolArguments) else "")
