@@ -1,4 +1,5 @@
-"""What each mode asks of whoever answers, in words for models and agents. What they may use in it is ``policy``'s."""
+"""What each mode asks of whoever answers, and what a program does that asks, in words for models and agents. What they
+may use is ``policy``'s."""
 
 from __future__ import annotations
 
@@ -6,6 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from pilothouse.core.tools.policy import Mode
+
+NOBODY_THERE = "A program asks, and nobody is there to answer questions: decide, and say what you assumed."
 
 _WORDS: Mapping[str, str] = MappingProxyType(
     {

@@ -13,7 +13,7 @@ import msgspec
 from pilothouse.core.chat.calls import CallReason
 from pilothouse.core.chat.effects import CallBackend
 from pilothouse.core.chat.message import Message
-from pilothouse.core.chat.mode_words import words_of_mode
+from pilothouse.core.chat.mode_words import NOBODY_THERE, words_of_mode
 
 GO_ON = "Your last answer did not come to its end. Go on where you stopped."
 MAX_HISTORY = 60_000
@@ -47,7 +47,7 @@ def opening_of(call: CallBackend, history: Sequence[Message], folder: str, *, lo
     if server:
         told.append(_TOOLS.format(server=server))
     if call.headless:
-        told.append("A program asks, and nobody is there to answer questions: decide, and say what you assumed.")
+        told.append(NOBODY_THERE)
     said = _said(history)
     if call.reason is not CallReason.FIRST and call.message:
         said.append(f"User: {_cut(call.message)}")

@@ -6,7 +6,7 @@ Text alone, the same for every backend that takes such. What tools do stands wit
 from __future__ import annotations
 
 from pilothouse.core.chat.effects import CallBackend
-from pilothouse.core.chat.mode_words import words_of_mode
+from pilothouse.core.chat.mode_words import NOBODY_THERE, words_of_mode
 
 _BASE = """\
 You are the copilot of Pilothouse, where people let AI agents work on their repositories, watch them and stop them. \
@@ -28,5 +28,5 @@ def instructions(call: CallBackend) -> str:
     if call.workflow_id:
         parts.append(f"The conversation is about the workflow with the id {call.workflow_id}.")
     if call.headless:
-        parts.append("A program asks, and nobody is there to answer questions: decide, and say what you assumed.")
+        parts.append(NOBODY_THERE)
     return "\n\n".join(part for part in parts if part)
