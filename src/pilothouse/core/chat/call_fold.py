@@ -116,6 +116,7 @@ def _remembered(state: TurnState, event: PermitRemembered, at: int) -> None:
 def _started(state: TurnState, event: ToolStarted, at: int) -> None:
     call = state.calls[event.tool_call_id]
     state.ready.pop(call.id, None)
+    state.fresh.pop(call.id, None)
     state.open.pop(tool_key(call.id, call.attempt), None)
     call.attempt, call.started_at = event.attempt, at
     call.move(CallStatus.BACKGROUND if call.background else CallStatus.EXECUTING)
