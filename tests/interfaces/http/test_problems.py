@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -12,6 +13,7 @@ from tests.interfaces.http.test_plans import refusal
 
 from pilothouse import errors
 from pilothouse.errors import BadInput, Busy, GitFailed, PilothouseError
+from pilothouse.interfaces.http import limits
 from pilothouse.interfaces.http.limits import MAX_BODY
 from pilothouse.interfaces.http.problems import SCHEMA, Malformed, NoCredential, TooManyTries, problem, status_of
 
@@ -129,6 +131,24 @@ def test_deeply_nested_plans_are_refused() -> None:
                 "/api/plans", content=f'{{"plan":{deep}}}', headers={"content-type": "application/json"}
             )
             assert response.status_code in {400, 422}, response.text
+
+    run(journey())
+
+
+@pytest.mark.parametrize("path", ["/api/plans", "/api/login", "/mcp"])
+def test_a_body_that_does_not_arrive_is_not_waited_for(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "BODY_S", 0.05)
+
+    async def journey() -> None:
+        async with inside() as at:
+
+            async def stuck() -> AsyncIterator[bytes]:
+                yield b"{"
+                await asyncio.Event().wait()
+
+            response = await at.client.post(path, content=stuck(), headers={"content-type": "application/json"})
+            refusal(response, 408, "too_slow")
+            assert response.headers["connection"] == "close"
 
     run(journey())
 

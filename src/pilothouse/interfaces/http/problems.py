@@ -83,6 +83,7 @@ _CODES = {
     HTTPStatus.BAD_REQUEST: Malformed.code,
     HTTPStatus.NOT_FOUND: NotFound.code,
     HTTPStatus.METHOD_NOT_ALLOWED: "method_not_allowed",
+    HTTPStatus.REQUEST_TIMEOUT: "too_slow",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "too_large",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: Malformed.code,
 }
