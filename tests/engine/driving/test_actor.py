@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 from tests.engine.server import Gatekeeper, events, quiet, run, serving
-from tests.support.trivial import Create, StepEnded, StepSaid
+from tests.support.trivial import Create, StepEnded, Steps, StepSaid, TrivialKind
 
 from pilothouse.core.run.contract import Effect
-from pilothouse.core.run.events import StopAcknowledged, StopDelayed
+from pilothouse.core.run.events import Event, StopAcknowledged, StopDelayed
 from pilothouse.core.run.inputs import Cancel, Pause, Progress, Resume, Stop
 from pilothouse.core.run.lifecycle import TERMINAL_EVENTS
+from pilothouse.engine.driving import actor
 from pilothouse.engine.driving.effects import Within
 from pilothouse.errors import NotFound, Refused, StoreFailed, Unavailable
 
@@ -221,6 +223,26 @@ def test_a_refused_commit_halts_that_run_alone_ends_its_work_and_shows_nothing_o
             assert server.script.ended == ["1.1"]
             assert list(server.supervisor.live) == ["c"]
 
+    run(test)
+
+
+def test_a_run_of_which_something_always_follows_is_halted_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    settle = TrivialKind._settle
+
+    def without_end(self: TrivialKind, state: Steps) -> Sequence[Event]:
+        return (StepSaid(text="and again"),) if state.common.run_id == "r" else settle(self, state)
+
+    async def test() -> None:
+        async with serving() as server:
+            with pytest.raises(RuntimeError, match="no end to what follows, the last of it STEP_SAID"):
+                await server.create()
+            assert server.world.runs == {}
+            await server.create("other")
+            await server.end("1.1")
+            assert server.log("other")[-1] == "RUN_FINISHED"
+
+    monkeypatch.setattr(actor, "MOST_ROUNDS", 100)
+    monkeypatch.setattr(TrivialKind, "_settle", without_end)
     run(test)
 
 

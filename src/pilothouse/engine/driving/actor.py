@@ -45,6 +45,9 @@ R = TypeVar("R")
 
 STOP_PROMISE_S = 0.5
 """After this long a stop that is not through says in the log what it waits for."""
+MOST_ROUNDS = 100_000
+"""Of what follows from one input, more than any run needs: where something always follows, which is a bug, the run is
+halted; going on would hold up the whole server, until its memory is full."""
 
 
 @dataclass(slots=True)
@@ -238,9 +241,10 @@ class Actor(Generic[S]):
             self._settle(at)
 
     def _settle(self, at: int) -> None:
-        while True:
-            while events := self._kind.decide(self._state, Settle()):
+        for _ in range(MOST_ROUNDS):
+            if events := self._kind.decide(self._state, Settle()):
                 self._fold(events, at)
+                continue
             slots = self._context.capacity.ask(
                 self.run_id,
                 max(self._slots, self._kind.slots(self._state)),
@@ -250,6 +254,7 @@ class Actor(Generic[S]):
             if not slots:
                 return
             self._fold(self._kind.decide(self._state, Grant(slots=slots)), at)
+        raise RuntimeError(f"there is no end to what follows, the last of it {self._batch[-1].event.type_name()}")
 
     def _ask_for_slots(self) -> None:
         self.post(Settle())
