@@ -280,9 +280,16 @@ async def _warm_up(first: Callable[[], Awaitable[None]]) -> None:
 
 @asynccontextmanager
 async def in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """``work`` beside the body, ended with it. The body goes on where it fails, and the log says so."""
     task = asyncio.create_task(work)
+    task.add_done_callback(_tell)
     try:
         yield
     finally:
         task.cancel()
         await asyncio.wait((task,))
+
+
+def _tell(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("background.crashed", exc_info=error)
