@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from pilothouse.client.decisions import Decision
 from pilothouse.client.events import (
     ApprovalRequired,
     ChatEvent,
+    Done,
     Notice,
     SubagentStarted,
     Text,
@@ -19,8 +22,10 @@ from pilothouse.client.events import (
     ToolEnded,
     ToolRunning,
 )
+from pilothouse.client.failures import Unreachable
 from pilothouse.core.chat.calls import CallStatus
-from pilothouse.interfaces.cli import chatting_asking
+from pilothouse.interfaces.cli import chatting, chatting_asking
+from pilothouse.interfaces.cli.chatting import TurnWatch
 from pilothouse.interfaces.cli.chatting_asking import choices, elsewhere, question, read_answer
 from pilothouse.interfaces.cli.chatting_screen import ChatScreen, brief
 
@@ -163,3 +168,33 @@ def test_why_nothing_comes_and_when_it_is_asked_again_is_a_line(capsys: pytest.C
     first, second = capsys.readouterr().err.splitlines()
     assert first == "asked again in 2.0s: overloaded"
     assert second == "asked again in a moment: it did not answer"
+
+
+def test_a_line_that_nobody_heard_is_told_and_the_answer_goes_on_to_be_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed = ["and more"]
+    told = threading.Event()
+
+    class Lost(Iterator[ChatEvent]):
+        """A turn that goes on, of a server that cannot be told anything."""
+
+        def __init__(self) -> None:
+            self._events = iter([Text(text="All "), Text(text="of it."), Done()])
+
+        def __next__(self) -> ChatEvent:
+            assert told.wait(10)
+            return next(self._events)
+
+        def steer(self, content: str) -> None:
+            told.set()
+            raise Unreachable(f"nobody heard {content!r}")
+
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    monkeypatch.setattr(chatting, "typed_line", lambda: typed.pop() if typed else None)
+    turn: Any = Lost()
+    outcome = TurnWatch(turn, ChatScreen(), talks=True).follow()
+    said = capsys.readouterr()
+    assert isinstance(outcome.end, Done)
+    assert said.out == "All of it.\n"
+    assert "nobody heard 'and more'" in said.err

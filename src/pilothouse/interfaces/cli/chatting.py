@@ -138,8 +138,8 @@ class TurnWatch:
             try:
                 self._turn.steer(line)
                 self._screen.say("said; it is heard when the answer goes on")
-            except Refused as refused:
-                self._screen.say(str(refused))
+            except PilothouseError as error:  # what it says goes on to be shown
+                self._screen.say(str(error))
 
     def _asked(self, asked: ApprovalRequired) -> None:
         if not can_ask():
