@@ -36,9 +36,11 @@ _BRIDGE = (sys.executable, "-P", "-m", "pilothouse.interfaces.mcp.bridge")
 
 
 @asynccontextmanager
-async def assembled(settings: Settings) -> AsyncIterator[Services]:
+async def assembled(settings: Settings, *, listens: bool = True) -> AsyncIterator[Services]:
     """A whole engine over a data directory: the caller holds its lock. Leaving lets go of all runs; what they run goes
-    on for the next owner. Raises ``Unavailable``."""
+    on for the next owner. Raises ``Unavailable``.
+
+    ``listens``: whether its socket is going to be served; if not, no agent is sent there for tools."""
     from pilothouse.adapters.agents.environment import HostEnvironment
     from pilothouse.adapters.agents.local import LocalAgents
     from pilothouse.adapters.backends.opening import open_backend_or_say
@@ -132,7 +134,9 @@ async def assembled(settings: Settings) -> AsyncIterator[Services]:
                 folder=lambda chat_id: str(private_dir(private_dir(data_dir / "chats") / chat_id)),
                 remove=lambda chat_id: shutil.rmtree(data_dir / "chats" / chat_id, ignore_errors=True),
                 permissions=Permissions(settings.agent_permissions),
-                tools=AgentTools(tools, secret, _BRIDGE, str(socket_path(data_dir).absolute()), _why_no_tools()),
+                tools=AgentTools(tools, secret, _BRIDGE, str(socket_path(data_dir).absolute()), _why_no_tools())
+                if listens
+                else None,
             )
         else:
             backend = await stack.enter_async_context(open_backend_or_say(config))

@@ -65,8 +65,9 @@ def make_repo(path: Path, files: dict[str, str] | None = None) -> Repo:
 
 @asynccontextmanager
 async def engine(data_dir: Path, **settings: Any) -> AsyncIterator[Services]:
-    """A whole engine over ``data_dir``, whose executor ends everything soon after the test."""
-    async with assembled(Settings(data_dir=data_dir, **{"orphan_grace": 1.0, **settings})) as services:
+    """A whole engine over ``data_dir``, without doors, whose executor ends everything soon after the test."""
+    read = Settings(data_dir=data_dir, **{"orphan_grace": 1.0, **settings})
+    async with assembled(read, listens=False) as services:
         yield services
 
 

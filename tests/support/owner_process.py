@@ -21,7 +21,7 @@ from pilothouse.settings import Settings
 
 async def main(data_dir: str, shown: str, *submission: str) -> None:
     settings = Settings(data_dir=Path(data_dir), orphan_grace=float(os.environ.get("TEST_ORPHAN_GRACE", "20")))
-    async with assembled(settings) as services:
+    async with assembled(settings, listens=False) as services:
         if submission:
             plan, repo = submission
             await services.plans.submit(parse_plan(Path(plan).read_bytes()), Origin("local", "test"), repo=repo)

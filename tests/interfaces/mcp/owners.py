@@ -83,7 +83,10 @@ class FakeOwner:
                 data = self.rfile.read(int(self.headers["Content-Length"]))
                 exchange = Exchange(self, json.loads(data))
                 owner.asked.append(exchange)
-                owner.answers(exchange)
+                try:
+                    owner.answers(exchange)
+                except OSError:
+                    exchange.gone.set()
 
             def log_message(self, format: str, *args: Any) -> None: ...
 

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from tests.adapters.work.sandbox.setting import SECRET, Setting
@@ -27,12 +28,13 @@ for address in ('{path}', '{abstract}'):
 def test_the_worktree_the_private_tmp_and_declared_folders_can_be_written(setting: Setting) -> None:
     declared = setting.base / "declared"
     declared.mkdir()
-    done = setting.run(f"echo a >a && echo b >/tmp/b && echo c >{declared}/c", writable=(str(declared),))
+    name = uuid4().hex
+    done = setting.run(f"echo a >a && echo b >/tmp/{name} && echo c >{declared}/c", writable=(str(declared),))
     assert (done.returncode, done.stderr) == (0, "")
     assert (setting.worktree / "a").read_text() == "a\n"
-    assert (setting.private / "tmp" / "b").read_text() == "b\n"
+    assert (setting.private / "tmp" / name).read_text() == "b\n"
     assert (declared / "c").read_text() == "c\n"
-    assert not Path("/tmp/b").exists()
+    assert not Path("/tmp", name).exists()
 
 
 @pytest.mark.parametrize(
