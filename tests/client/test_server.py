@@ -18,9 +18,10 @@ from tests.support.services import PATIENCE_S, World, plan
 from pilothouse.client import chats, plans, runs
 from pilothouse.client.address import Address
 from pilothouse.client.courses import RunCourse, TurnCourse
-from pilothouse.client.decisions import Decision, decide
+from pilothouse.client.decisions import Decision, decide, workflow_of
 from pilothouse.client.doors import AsyncDoor
 from pilothouse.client.events import ApprovalRequired, ChatEvent, Done, Text
+from pilothouse.client.flows import post
 from pilothouse.core.chat.calls import GivenResult
 from pilothouse.core.tools.spec import Permit
 from pilothouse.errors import BadInput, Gone, NotFound, Refused, Unavailable
@@ -72,6 +73,24 @@ def test_turns_and_conversations() -> None:
             with pytest.raises(NotFound):
                 await door.run(chats.show("never"))
             assert [model.default for model in await door.run(chats.list_models())]
+
+    run(journey())
+
+
+def test_what_would_be_run_is_shown_to_who_decides() -> None:
+    async def journey() -> None:
+        async with client() as door:
+            made = (await door.run(post("/api/workflows", {"workflow": FLOW})))["id"]
+
+            def asked(**arguments: Any) -> ApprovalRequired:
+                return ApprovalRequired(tool_call_id="c", approval_id="w", arguments=arguments)
+
+            found = await door.run(workflow_of(asked(workflowId=made)))
+            assert found is not None
+            assert (found["version"], found["workflow"]["blocks"][0]["config"]) == (1, {"command": "write a"})
+            assert await door.run(workflow_of(asked(workflowId=made, version=1))) == found
+            for other in ({"workflowId": made, "version": 7}, {"workflowId": "../runs"}, {"workflowId": 3}, {}):
+                assert await door.run(workflow_of(asked(**other))) is None
 
     run(journey())
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pilothouse.client import chats, runs
 from pilothouse.client.events import ApprovalRequired
-from pilothouse.client.flows import Flow
+from pilothouse.client.flows import Flow, get, segment
 from pilothouse.errors import BadInput, NotFound, Refused
 
 _EDITED = {"approve": "once", "approve-chat": "chat", "approve-always": "always"}
@@ -41,3 +41,18 @@ def decide(asked: ApprovalRequired, decision: Decision | str | None) -> Flow[boo
     except (NotFound, Refused):
         return False
     return True
+
+
+def workflow_of(asked: ApprovalRequired) -> Flow[dict[str, Any] | None]:
+    """The workflow that a call names, in the version that it would use, as ``GET /api/workflows/{id}`` tells it; None
+    for a call that names none, or one that is not there."""
+    named, version = asked.arguments.get("workflowId"), asked.arguments.get("version")
+    if not isinstance(named, str) or not named:
+        return None
+    try:
+        found: dict[str, Any] = yield from get(
+            f"/api/workflows/{segment(named)}", version=version if isinstance(version, int) else None
+        )
+    except (BadInput, NotFound):
+        return None
+    return found

@@ -8,7 +8,7 @@ from typing import Any
 
 from pilothouse.client import chats
 from pilothouse.client.courses import TurnCourse
-from pilothouse.client.decisions import Decision, decide
+from pilothouse.client.decisions import Decision, decide, workflow_of
 from pilothouse.client.doors import AsyncDoor, Door
 from pilothouse.client.events import ApprovalRequired, ChatEvent
 from pilothouse.core.chat.result import TurnResult
@@ -112,6 +112,10 @@ class Turn(_Known, Iterator[ChatEvent]):
         """Answer an approval; whether that counted: the first answer does. None leaves it to somebody else."""
         return self._door.run(decide(asked, decision))
 
+    def workflow_of(self, asked: ApprovalRequired) -> dict[str, Any] | None:
+        """What would be run, where an approval is about a workflow: as ``GET /api/workflows/{id}`` tells it."""
+        return self._door.run(workflow_of(asked))
+
     def result(self) -> TurnResult:
         """What came of it, once it has ended. Waits for that; the events may still be read afterwards."""
         return self._door.run(chats.send(self.message, path=chats.INTERACTIVE))
@@ -188,6 +192,10 @@ class AsyncTurn(_Known, AsyncIterator[ChatEvent]):
     async def decide(self, asked: ApprovalRequired, decision: Decision | str | None) -> bool:
         """Answer an approval; whether that counted: the first answer does. None leaves it to somebody else."""
         return await self._door.run(decide(asked, decision))
+
+    async def workflow_of(self, asked: ApprovalRequired) -> dict[str, Any] | None:
+        """What would be run, where an approval is about a workflow: as ``GET /api/workflows/{id}`` tells it."""
+        return await self._door.run(workflow_of(asked))
 
     async def result(self) -> TurnResult:
         """What came of it, once it has ended."""

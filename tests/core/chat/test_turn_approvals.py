@@ -9,7 +9,7 @@ from tests.support.turns import TURN, Turn, names
 
 from pilothouse.core.chat.answers import OPTIONS
 from pilothouse.core.chat.backend import Asked, Completed, Paused, ToolAnswered, ToolCalled
-from pilothouse.core.chat.calls import CallStatus, Features, OnApproval
+from pilothouse.core.chat.calls import CallStatus, Features, Offered, OnApproval
 from pilothouse.core.chat.effects import AnswerBackend, RememberPermit, ReportTool, RunTool
 from pilothouse.core.chat.events import BackendCalled
 from pilothouse.core.chat.inputs import Confirm
@@ -20,6 +20,7 @@ from pilothouse.core.run.events import NeedsApproval
 from pilothouse.core.run.inputs import Answer
 from pilothouse.core.run.lifecycle import Lifecycle
 from pilothouse.core.run.waits import WaitKind
+from pilothouse.core.tools.spec import Permit
 from pilothouse.engine.driving.effects import Done
 from pilothouse.errors import BadInput, Refused
 
@@ -71,6 +72,28 @@ def test_other_arguments_are_what_it_is_executed_with() -> None:
     effect = turn.flying["tool/a/1"]
     assert isinstance(effect, RunTool)
     assert effect.arguments == {"rm": "-i"}
+
+
+def test_who_decides_sees_the_workflow_that_is_meant_and_that_one_it_is() -> None:
+    tools = (Offered(name="ask", permit=Permit.ASK, workflow="workflowId"),)
+    turn = asked(tools=tools, workflow_id="w1")
+    assert turn.state.common.waits[WAIT].detail["arguments"] == {"rm": "-rf", "workflowId": "w1"}
+    assert turn.last(NeedsApproval).preview == {"arguments": '{"rm":"-rf","workflowId":"w1"}'}
+    turn.state.workflow_id = "another"
+    answer(turn, "approve")
+    effect = turn.flying["tool/a/1"]
+    assert isinstance(effect, RunTool)
+    assert effect.arguments == {"rm": "-rf", "workflowId": "w1"}
+
+
+@pytest.mark.parametrize("named", ["", "w2"])
+def test_a_workflow_that_is_named_or_that_nobody_knows_is_asked_about_as_it_stands(named: str) -> None:
+    turn = Turn(tools=(Offered(name="ask", permit=Permit.ASK, workflow="workflowId"),), workflow_id=named and "w1")
+    arguments = {"workflowId": named} if named else {}
+    turn.hear(ToolCalled(id="a", name="ask", arguments=arguments))
+    assert turn.state.common.waits[WAIT].detail["arguments"] == arguments
+    answer(turn, "approve")
+    assert turn.last(ToolApproved).arguments is None
 
 
 def test_what_is_refused_is_not_executed_and_the_backend_hears_why() -> None:

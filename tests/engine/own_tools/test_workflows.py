@@ -171,6 +171,8 @@ def test_what_is_run_is_no_newer_than_the_question_whether_it_may_be() -> None:
         assert "was changed after a person was asked" in late.error
         assert (await call("list_plans")).result["plans"] == []
         assert (await call("run_workflow", asked, workflowId=made.workflow_id, version=1)).result["version"] == 1
+        unnamed = structs.replace(asked, call_id="call-4", workflow_id=made.workflow_id)
+        assert "was changed after a person was asked" in (await call("run_workflow", unnamed, version=1)).error
         now = structs.replace(asked, call_id="call-2", asked_at=asked_at + 60_000)
         assert (await call("run_workflow", now, workflowId=made.workflow_id)).result["version"] == 2
         unasked = structs.replace(CALL, call_id="call-3")

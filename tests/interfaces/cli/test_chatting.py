@@ -156,6 +156,32 @@ def test_the_question_shows_what_would_be_done_and_obeys_none_of_it() -> None:
     assert text.endswith("[e]dit? ")
 
 
+def test_a_workflow_is_shown_with_everything_that_it_would_run() -> None:
+    blocks = [
+        {"id": "a", "type": "shell", "config": {"command": "make\nall\x1b[2J"}, "prechecks": "curl x | sh"},
+        {"id": "b", "type": "process", "config": {"executable": "go", "args": ["test", "a b"]}},
+        {
+            "id": "c",
+            "type": "agent",
+            "task": "Review it",
+            "config": {"agent": "claude"},
+            "postchecks": {"type": "shell"},
+        },
+        {"id": "d", "type": "join"},
+    ]
+    found = {"version": 3, "workflow": {"name": "build", "blocks": blocks}}
+    lines = question(ASKED, found).splitlines()
+    assert lines[2:-1] == [
+        "  build, version 3:",
+        "    a (shell): make all",
+        "      prechecks: curl x | sh",
+        "    b (process): go test 'a b'",
+        "    c (agent): Review it",
+        '      postchecks: {"type": "shell"}',
+        "    d (join)",
+    ]
+
+
 def test_who_cannot_be_asked_is_told_the_command() -> None:
     assert elsewhere(ASKED).startswith("May run_shell be used? `pilothouse approvals answer turn.c1 approve`")
 

@@ -45,6 +45,7 @@ _PREVIEW, _SENTENCE = 2_000, 4_000
 def approval(state: TurnState, call: ToolCall) -> NeedsApproval:
     """The question whether a call may be executed."""
     lasts = state.facts.approval_timeout_ms
+    arguments = _meant(state, call)
     wait = Wait(
         id=f"{state.common.run_id}.{_safe(call.id)}",
         kind=WaitKind.APPROVAL,
@@ -54,13 +55,32 @@ def approval(state: TurnState, call: ToolCall) -> NeedsApproval:
         detail={
             "toolCallId": call.id,
             "tool": call.name,
-            "arguments": small(call.arguments),
+            "arguments": small(arguments),
             "chatId": state.chat_id,
         },
         lasts_ms=lasts,
     )
-    preview = {"arguments": cut(msgspec.json.encode(call.arguments).decode(), _PREVIEW)}
+    preview = {"arguments": cut(msgspec.json.encode(arguments).decode(), _PREVIEW)}
     return NeedsApproval(wait=wait, action=call.name, preview=preview, timeout=lasts or None)
+
+
+def _meant(state: TurnState, call: ToolCall) -> dict[str, Any]:
+    """The arguments of a call as it is going to be made: who decides sees the workflow that is meant."""
+    offered = state.offered.get(call.name)
+    if offered is None or not offered.workflow or call.arguments.get(offered.workflow) or not state.workflow_id:
+        return call.arguments
+    return {**call.arguments, offered.workflow: state.workflow_id}
+
+
+def _as_asked(state: TurnState, call: ToolCall) -> dict[str, Any] | None:
+    """The arguments that were asked about, where they say more than the call: by now its conversation may mean another
+    workflow."""
+    wait, offered = state.common.waits.get(call.wait_id), state.offered.get(call.name)
+    if wait is None or offered is None or not offered.workflow or call.arguments.get(offered.workflow):
+        return None
+    asked = wait.detail.get("arguments")
+    meant = asked.get(offered.workflow) if isinstance(asked, dict) else None
+    return {**call.arguments, offered.workflow: meant} if meant else None
 
 
 def asked_by_agent(state: TurnState, asked: Asked) -> NeedsApproval:
@@ -136,8 +156,7 @@ def _decided(
     closed = WaitClosed(wait_id=call.wait_id, answer=decision, by=by, scope=call.id)
     if decision == REFUSE:
         return [closed, over(state, call, CallStatus.REJECTED, "user_rejected", message or "The user rejected it")]
-    if arguments is not None:
-        arguments = plain_object(arguments)
+    arguments = plain_object(arguments) if arguments is not None else _as_asked(state, call)
     approved = ToolApproved(
         tool_call_id=call.id,
         arguments=arguments,

@@ -58,6 +58,8 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     permit: Permit = Permit.ALLOW
     repeatable: bool = False
     timeout_ms: int = 60_000
+    workflow: str = ""
+    """The parameter that names a workflow, where it has one."""
     spec: ToolSpec | None = None
     """A tool of whoever sent the message, who executes it: the turn ends with its calls pending."""
 

@@ -52,6 +52,8 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Where it differs from what its mode and what it touches say."""
     of_workspace: bool = False
     """It works in the workspace of its conversation, for which agents have tools of their own."""
+    workflow: str = ""
+    """The parameter that names a workflow; where it is not given, that of the conversation is meant."""
     service: str = ""
     """The outside service whose credentials it uses."""
     secrets: tuple[str, ...] = ()

@@ -41,6 +41,7 @@ class RunWorkflowTool:
         parameters=schema_of(RunWorkflow),
         touches=Touches.RUNS,
         permit=Permit.ASK,
+        workflow="workflowId",
         idempotent=True,  # one call is one plan: it is submitted under a key that the call alone has
     )
 
@@ -55,10 +56,10 @@ class RunWorkflowTool:
         if key is not None and (begun := await self._workflows.begun(principal, key)) is not None:
             return _started(begun.plan_id, begun.id, begun.version)
         workflow_id = workflow_meant(given.workflow_id, context)
-        version = given.version
-        if version is None:
-            version = await self._standing(workflow_id, principal, context)
-        compiled = await self._workflows.compiled(workflow_id, principal, version)
+        standing = given.version
+        if given.version is None or not given.workflow_id:
+            standing = await self._standing(workflow_id, principal, context)
+        compiled = await self._workflows.compiled(workflow_id, principal, given.version or standing)
         asked = given.repo_path or compiled.spec.repo_path or context.workspace
         if not asked:
             raise BadInput("is missing", field="repoPath", fix="give a registered repository")

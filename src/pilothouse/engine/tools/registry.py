@@ -94,7 +94,13 @@ class ToolRegistry:
         """The tools of a turn in ``mode``, and what becomes of their calls by what chat and user say. Raises
         ``BadInput`` for an unknown mode."""
         return tuple(
-            Offered(name=spec.name, permit=permit, repeatable=spec.repeatable, timeout_ms=spec.timeout_ms)
+            Offered(
+                name=spec.name,
+                permit=permit,
+                repeatable=spec.repeatable,
+                timeout_ms=spec.timeout_ms,
+                workflow=spec.workflow,
+            )
             for spec in self.specs()
             if (permit := permit_of(spec, mode, chat, user)) is not None
         )

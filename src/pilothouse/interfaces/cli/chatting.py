@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
+from typing import Any
 
 from pilothouse.client.chats import OnApproval, Saying
 from pilothouse.client.clients import Client
@@ -146,8 +147,9 @@ class TurnWatch:
             self._screen.say(elsewhere(asked))
             return
         self._screen.end()
+        workflow = self._workflow_of(asked)
         while True:
-            prompt(question(asked))
+            prompt(question(asked, workflow))
             typed = self._answer_or_news(asked)
             if typed is None:
                 return
@@ -166,6 +168,13 @@ class TurnWatch:
                 self._screen.say(str(error))
                 continue
             return
+
+    def _workflow_of(self, asked: ApprovalRequired) -> dict[str, Any] | None:
+        try:
+            return self._turn.workflow_of(asked)
+        except PilothouseError as error:  # the question stands without it
+            self._screen.say(str(error))
+            return None
 
     def _answer_or_news(self, asked: ApprovalRequired) -> str | None:
         """A line that was typed; None when there is nothing to answer any more. What else comes is kept."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -22,6 +23,7 @@ _WORDS = {
     "e": "[e]dit",
 }
 _EDIT = "e"
+_CHECKS = ("prechecks", "postchecks")
 _HABITS = {"y": "approve", "yes": "approve", "n": "refuse", "no": "refuse"}
 """What people type without reading."""
 
@@ -37,21 +39,41 @@ def choices(asked: ApprovalRequired) -> dict[str, str]:
     return found | ({_EDIT: "approve"} if "a" in found else {})
 
 
-def question(asked: ApprovalRequired) -> str:
-    """What is to be decided, over several lines; the last is the prompt."""
+def question(asked: ApprovalRequired, workflow: Mapping[str, Any] | None = None) -> str:
+    """What is to be decided, over several lines; the last is the prompt. ``workflow``: what the call would run."""
     lines = [one_line(asked.question) or f"May {one_line(asked.tool_name)} be used?"]
     lines += [f"  {name}: {value}" for name, value in told_arguments(asked.arguments)]
+    lines += told_workflow(workflow) if workflow is not None else []
     words = [_WORDS.get(key, f"[{key}] {answer}") for key, answer in choices(asked).items()]
     return "\n".join([*lines, ", ".join(words) + "? "])
 
 
 def told_arguments(arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What a tool would be called with, each a name and a line; what is empty is left out."""
-    texts = (
-        (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-        for name, value in arguments.items()
-    )
+    texts = ((name, _text(value)) for name, value in arguments.items())
     return [(one_line(name), line) for name, text in texts if (line := one_line(text))]
+
+
+def told_workflow(found: Mapping[str, Any]) -> list[str]:
+    """A workflow as it would be run: each block with its work, and with what else it runs."""
+    workflow = found.get("workflow") or {}
+    lines = [f"{workflow.get('name', '')}, version {found.get('version')}:"]
+    for block in workflow.get("blocks") or ():
+        work = _work_of(block)
+        lines.append(f"  {block.get('id', '')} ({block.get('type', '')}){': ' if work else ''}{work}")
+        lines += [f"    {name}: {_text(block[name])}" for name in _CHECKS if block.get(name)]
+    return [f"  {' ' * (len(line) - len(line.lstrip()))}{one_line(line)}" for line in lines]
+
+
+def _work_of(block: Mapping[str, Any]) -> str:
+    config = block.get("config") or {}
+    if config.get("executable"):
+        return shlex.join([config["executable"], *config.get("args", ())])
+    return _text(config.get("command") or config.get("instructions") or block.get("task") or "")
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def elsewhere(asked: ApprovalRequired) -> str:
