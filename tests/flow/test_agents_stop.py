@@ -105,10 +105,11 @@ def test_agents_that_were_stopped_go_on_with_their_conversations_in_their_worktr
         async with engine(tmp_path / "data", agents=settings(server.url_of, RESUME)) as services:
             plan_id = await submit(services, repo, plan(*jobs, more="maxParallel: 8"))
 
-            async def holding() -> int:
-                return server.holding
+            async def cut_short() -> tuple[set[str], int]:  # who, not only how many: one may ask again
+                asked = {one.script for one in server.questions if one.asked is not None and one.asked.results}
+                return asked, server.holding
 
-            await eventually(holding, lambda count: count == len(RESUME))
+            await eventually(cut_short, lambda found: found[0] == set(RESUME) and found[1] >= len(RESUME))
             await services.runs.control(plan_id, "stop")
             await until(services, plan_id, closes_leg)
             before, seq = len(server.questions), (await services.queries.run(plan_id)).seq
