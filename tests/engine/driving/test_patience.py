@@ -109,6 +109,32 @@ def test_whoever_is_cancelled_while_waiting_ends_the_work_first() -> None:
     run(journey)
 
 
+def test_whoever_is_cancelled_over_and_over_leaves_no_work_that_goes_on() -> None:
+    async def journey() -> None:
+        work = Work()
+        waiting = asyncio.create_task(Patience(grace_s=None).wait(work.run(), asyncio.Event()))
+        await asyncio.sleep(0.001)
+        while not waiting.done():
+            waiting.cancel()
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.001)
+        assert work.ended
+
+    run(journey)
+
+
+def test_what_will_not_end_is_waited_for_once() -> None:
+    async def journey() -> None:
+        work, loop = Work(stubborn=True), asyncio.get_running_loop()
+        began = loop.time()
+        assert await Patience(grace_s=3.0).wait(work.run(), asyncio.Event(), 1.0) == TooLong()
+        assert loop.time() - began == pytest.approx(4.0)
+        work.go.set()
+        await asyncio.sleep(0.001)
+
+    run(journey)
+
+
 def test_work_that_is_as_good_as_done_may_go_on_a_little_when_it_is_not_wanted_any_more() -> None:
     async def journey() -> None:
         work, unwanted = Work(), asyncio.Event()

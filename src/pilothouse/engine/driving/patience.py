@@ -75,9 +75,12 @@ class Patience:
                 return task.result()
             return Ended() if told.done() else TooLong()
         finally:
+            lets_go = not task.done() and task not in self._left  # whoever waits was cancelled
             told.cancel()
+            if lets_go:
+                task.cancel()  # before anything is awaited: who is cancelled over and over comes no further
             await asyncio.wait((told,))
-            if not task.done():  # this process lets go
+            if lets_go and not task.done():
                 await self._end(task)
             if task.done() and not task.cancelled():
                 task.exception()  # who let go does not look at it

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
 
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -26,7 +25,9 @@ from mcp.types import (
 from starlette.types import Receive, Scope, Send
 
 from pilothouse.core.auth.principals import Kind, Principal
-from pilothouse.engine.tools.callers import ToolCaller, ToolOutcome
+from pilothouse.core.run.contract import Ended
+from pilothouse.engine.driving.patience import Patience
+from pilothouse.engine.tools.callers import ToolCaller
 from pilothouse.errors import BadInput, Denied, NotFound, PilothouseError, Refused, Unavailable
 from pilothouse.interfaces.mcp.tools import failure, result, tool
 
@@ -44,6 +45,10 @@ CODES: dict[type[PilothouseError], int] = {
     Refused: INVALID_REQUEST,
     PilothouseError: INTERNAL_ERROR,
 }
+
+
+_PATIENCE = Patience(grace_s=None)
+"""A call that is answered as ended has ended."""
 
 
 class OneMessage:
@@ -102,24 +107,14 @@ class OneMessage:
                 lost = f"the server was restarted while {params.name} was executed"
                 return failure(f"{lost}. It may have taken effect all the same: look before you call it again.")
             call = self._caller.call(self._call_id, params.name, params.arguments or {}, tell)
-            return result(await self._unless_ending(call))
+            outcome = await _PATIENCE.wait(call, self._ending)
+            if isinstance(outcome, Ended):
+                raise Unavailable("the server is stopping; ask again")
+            return result(outcome)
         except BadInput as error:
             return failure(str(error))  # no error of the protocol: models can mend it
         except Exception as error:
             raise _translated(error) from error
-
-    async def _unless_ending(self, call: Awaitable[ToolOutcome]) -> ToolOutcome:
-        """Raises ``Unavailable`` when the server stops first; then the call has ended too."""
-        calling, ending = asyncio.ensure_future(call), asyncio.ensure_future(self._ending.wait())
-        try:
-            await asyncio.wait((calling, ending), return_when=asyncio.FIRST_COMPLETED)
-            if calling.done():
-                return calling.result()
-        finally:
-            calling.cancel()
-            ending.cancel()
-            await asyncio.wait((calling, ending))
-        raise Unavailable("the server is stopping; ask again")
 
     async def _repeatable(self, name: str) -> bool:
         return any(spec.repeatable for spec in await self._caller.offered() if spec.name == name)
