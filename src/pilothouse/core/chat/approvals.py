@@ -66,21 +66,23 @@ def approval(state: TurnState, call: ToolCall) -> NeedsApproval:
 
 def _meant(state: TurnState, call: ToolCall) -> dict[str, Any]:
     """The arguments of a call as it is going to be made: who decides sees the workflow that is meant."""
-    offered = state.offered.get(call.name)
-    if offered is None or not offered.workflow or call.arguments.get(offered.workflow) or not state.workflow_id:
-        return call.arguments
-    return {**call.arguments, offered.workflow: state.workflow_id}
+    unnamed = _unnamed_workflow(state, call)
+    return {**call.arguments, unnamed: state.workflow_id} if unnamed and state.workflow_id else call.arguments
 
 
 def _as_asked(state: TurnState, call: ToolCall) -> dict[str, Any] | None:
     """The arguments that were asked about, where they say more than the call: by now its conversation may mean another
     workflow."""
-    wait, offered = state.common.waits.get(call.wait_id), state.offered.get(call.name)
-    if wait is None or offered is None or not offered.workflow or call.arguments.get(offered.workflow):
-        return None
-    asked = wait.detail.get("arguments")
-    meant = asked.get(offered.workflow) if isinstance(asked, dict) else None
-    return {**call.arguments, offered.workflow: meant} if meant else None
+    wait, unnamed = state.common.waits.get(call.wait_id), _unnamed_workflow(state, call)
+    asked = wait.detail.get("arguments") if wait is not None else None
+    meant = asked.get(unnamed) if isinstance(asked, dict) else None
+    return {**call.arguments, unnamed: meant} if meant else None
+
+
+def _unnamed_workflow(state: TurnState, call: ToolCall) -> str:
+    """The parameter that would name a workflow, where the call leaves that to its conversation; else empty."""
+    offered = state.offered.get(call.name)
+    return offered.workflow if offered is not None and not call.arguments.get(offered.workflow) else ""
 
 
 def asked_by_agent(state: TurnState, asked: Asked) -> NeedsApproval:
