@@ -4,7 +4,7 @@ node, too."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pilothouse.errors import BadInput, NotFound
 from pilothouse.interfaces.cli.client import Client
@@ -36,35 +36,31 @@ def find_run(client: Client, given: str, *, kind: str | None = None) -> str:
         raise NotFound(f"{given!r} is no id; see `pilothouse {what if kind else 'runs'} list`")
     if len(given) == _FULL:
         return given.lower()
-    if len(given) < _SHORTEST:
-        raise BadInput(f"{given!r} is too short for the beginning of an id", fix="give 4 characters or more, or `last`")
-    found = [run_id for run_id in _ids(client, kind) if run_id.startswith(given.lower())]
-    if not found:
-        raise NotFound(f"no {what} begins with {given!r}; see `pilothouse {what if kind else 'runs'} list`")
-    if len(found) > 1:
-        some = ", ".join(short(run_id) for run_id in found[:_SHOWN])
-        raise BadInput(f"{len(found)} of them begin with {given!r}: {some}", fix="give more of the id")
-    return found[0]
+    return _begun_by(given, _ids(client, kind), what, f"{what if kind else 'runs'} list")
 
 
 def find_chat(client: Client, given: str) -> str:
     """The id of a conversation. Raises ``NotFound`` and, when it is too short or begins several ids, ``BadInput``."""
     if len(given) == _FULL:
         return given.lower()
-    if given != LAST and len(given) < _SHORTEST:
+    if given != LAST:
+        return _begun_by(given, _chat_ids(client), "conversation", "chats")
+    if (newest := next(_chat_ids(client), None)) is None:
+        raise NotFound("there is no conversation yet")
+    return newest
+
+
+def _begun_by(given: str, ids: Iterable[str], what: str, see: str) -> str:
+    """The one id that begins so. Nothing is asked for what is too short. Raises as above."""
+    if len(given) < _SHORTEST:
         raise BadInput(f"{given!r} is too short for the beginning of an id", fix="give 4 characters or more, or `last`")
-    found = [str(chat["id"]) for chat in client.get("/api/copilot/chats", limit=_MOST_CHATS)["chats"]]
-    if given == LAST:
-        if not found:
-            raise NotFound("there is no conversation yet")
-        return found[0]
-    begin = [chat_id for chat_id in found if chat_id.startswith(given.lower())]
-    if not begin:
-        raise NotFound(f"no conversation begins with {given!r}; see `pilothouse chats`")
-    if len(begin) > 1:
-        some = ", ".join(short(chat_id) for chat_id in begin[:_SHOWN])
-        raise BadInput(f"{len(begin)} of them begin with {given!r}: {some}", fix="give more of the id")
-    return begin[0]
+    found = [id for id in ids if id.startswith(given.lower())]
+    if not found:
+        raise NotFound(f"no {what} begins with {given!r}; see `pilothouse {see}`")
+    if len(found) > 1:
+        some = ", ".join(short(id) for id in found[:_SHOWN])
+        raise BadInput(f"{len(found)} of them begin with {given!r}: {some}", fix="give more of the id")
+    return found[0]
 
 
 def find_wait(client: Client, given: str) -> str:
@@ -90,3 +86,8 @@ def _ids(client: Client, kind: str | None) -> Iterator[str]:
         before = page.get("next")
         if before is None:
             return
+
+
+def _chat_ids(client: Client) -> Iterator[str]:
+    """The last used first."""
+    yield from (str(chat["id"]) for chat in client.get("/api/copilot/chats", limit=_MOST_CHATS)["chats"])
